@@ -1,0 +1,134 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from resurge_api.common.v1 import ids_pb2 as _ids_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class VerdictKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_KIND_UNSPECIFIED: _ClassVar[VerdictKind]
+    VERDICT_KIND_RESTART: _ClassVar[VerdictKind]
+    VERDICT_KIND_RESTART_EXCLUDING: _ClassVar[VerdictKind]
+    VERDICT_KIND_STOP: _ClassVar[VerdictKind]
+    VERDICT_KIND_SHUTDOWN: _ClassVar[VerdictKind]
+VERDICT_KIND_UNSPECIFIED: VerdictKind
+VERDICT_KIND_RESTART: VerdictKind
+VERDICT_KIND_RESTART_EXCLUDING: VerdictKind
+VERDICT_KIND_STOP: VerdictKind
+VERDICT_KIND_SHUTDOWN: VerdictKind
+
+class Fault(_message.Message):
+    __slots__ = ("node_id", "rank", "because", "at", "culprit")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    rank: int
+    because: _ids_pb2.Because
+    at: _timestamp_pb2.Timestamp
+    culprit: bool
+    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ...) -> None: ...
+
+class Incident(_message.Message):
+    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing")
+    INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CYCLE_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_SPENT_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    RECENT_CYCLE_S_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    NODES_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    MIN_NODES_FIELD_NUMBER: _ClassVar[int]
+    JOB_SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    SHUTDOWN_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    LATCHED_STOP_FIELD_NUMBER: _ClassVar[int]
+    ADVICE_MISSING_FIELD_NUMBER: _ClassVar[int]
+    incident_id: str
+    token: _ids_pb2.FencingToken
+    cycle: int
+    round: int
+    faults: _containers.RepeatedCompositeFieldContainer[Fault]
+    restarts_spent: int
+    max_restarts: int
+    recent_cycle_s: _containers.RepeatedScalarFieldContainer[float]
+    jitter: float
+    nodes_available: int
+    min_nodes: int
+    job_succeeded: bool
+    shutdown_requested: bool
+    latched_stop: _ids_pb2.Because
+    advice_missing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Verdict(_message.Message):
+    __slots__ = ("kind", "because", "exit_code", "delay", "excluded_node_ids", "restarts_left", "source")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    kind: VerdictKind
+    because: _ids_pb2.Because
+    exit_code: int
+    delay: _duration_pb2.Duration
+    excluded_node_ids: _containers.RepeatedScalarFieldContainer[str]
+    restarts_left: int
+    source: str
+    def __init__(self, kind: _Optional[_Union[VerdictKind, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., exit_code: _Optional[int] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., excluded_node_ids: _Optional[_Iterable[str]] = ..., restarts_left: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+
+class DecideRequest(_message.Message):
+    __slots__ = ("request_id", "incident")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    incident: Incident
+    def __init__(self, request_id: _Optional[str] = ..., incident: _Optional[_Union[Incident, _Mapping]] = ...) -> None: ...
+
+class DecideResponse(_message.Message):
+    __slots__ = ("verdict",)
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    verdict: Verdict
+    def __init__(self, verdict: _Optional[_Union[Verdict, _Mapping]] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("incident_id", "incident")
+    INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_FIELD_NUMBER: _ClassVar[int]
+    incident_id: str
+    incident: Incident
+    def __init__(self, incident_id: _Optional[str] = ..., incident: _Optional[_Union[Incident, _Mapping]] = ...) -> None: ...
+
+class RuleOutcome(_message.Message):
+    __slots__ = ("rule", "decided", "because")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    decided: bool
+    because: _ids_pb2.Because
+    def __init__(self, rule: _Optional[str] = ..., decided: bool = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("incident", "verdict", "rules")
+    INCIDENT_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    incident: Incident
+    verdict: Verdict
+    rules: _containers.RepeatedCompositeFieldContainer[RuleOutcome]
+    def __init__(self, incident: _Optional[_Union[Incident, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[RuleOutcome, _Mapping]]] = ...) -> None: ...

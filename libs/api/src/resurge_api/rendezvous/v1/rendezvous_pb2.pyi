@@ -1,0 +1,396 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from resurge_api.common.v1 import ids_pb2 as _ids_pb2
+from resurge_api.policy.v1 import policy_pb2 as _policy_pb2
+from resurge_api.rendezvous.v1 import attach_pb2 as _attach_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_PHASE_UNSPECIFIED: _ClassVar[JobPhase]
+    JOB_PHASE_GATHERING: _ClassVar[JobPhase]
+    JOB_PHASE_RUNNING: _ClassVar[JobPhase]
+    JOB_PHASE_RECOVERING: _ClassVar[JobPhase]
+    JOB_PHASE_FINISHING: _ClassVar[JobPhase]
+    JOB_PHASE_ENDED: _ClassVar[JobPhase]
+
+class NodeStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_STANDING_UNSPECIFIED: _ClassVar[NodeStanding]
+    NODE_STANDING_ACTIVE: _ClassVar[NodeStanding]
+    NODE_STANDING_SPARE: _ClassVar[NodeStanding]
+    NODE_STANDING_EXCLUDED: _ClassVar[NodeStanding]
+    NODE_STANDING_LOST: _ClassVar[NodeStanding]
+    NODE_STANDING_SILENT: _ClassVar[NodeStanding]
+
+class RecoveryOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECOVERY_OUTCOME_UNSPECIFIED: _ClassVar[RecoveryOutcome]
+    RECOVERY_OUTCOME_OPEN: _ClassVar[RecoveryOutcome]
+    RECOVERY_OUTCOME_RECOVERED: _ClassVar[RecoveryOutcome]
+    RECOVERY_OUTCOME_STARTED_ONLY: _ClassVar[RecoveryOutcome]
+    RECOVERY_OUTCOME_ENDED: _ClassVar[RecoveryOutcome]
+JOB_PHASE_UNSPECIFIED: JobPhase
+JOB_PHASE_GATHERING: JobPhase
+JOB_PHASE_RUNNING: JobPhase
+JOB_PHASE_RECOVERING: JobPhase
+JOB_PHASE_FINISHING: JobPhase
+JOB_PHASE_ENDED: JobPhase
+NODE_STANDING_UNSPECIFIED: NodeStanding
+NODE_STANDING_ACTIVE: NodeStanding
+NODE_STANDING_SPARE: NodeStanding
+NODE_STANDING_EXCLUDED: NodeStanding
+NODE_STANDING_LOST: NodeStanding
+NODE_STANDING_SILENT: NodeStanding
+RECOVERY_OUTCOME_UNSPECIFIED: RecoveryOutcome
+RECOVERY_OUTCOME_OPEN: RecoveryOutcome
+RECOVERY_OUTCOME_RECOVERED: RecoveryOutcome
+RECOVERY_OUTCOME_STARTED_ONLY: RecoveryOutcome
+RECOVERY_OUTCOME_ENDED: RecoveryOutcome
+
+class AttachRequest(_message.Message):
+    __slots__ = ("observed",)
+    OBSERVED_FIELD_NUMBER: _ClassVar[int]
+    observed: _attach_pb2.Observed
+    def __init__(self, observed: _Optional[_Union[_attach_pb2.Observed, _Mapping]] = ...) -> None: ...
+
+class AttachResponse(_message.Message):
+    __slots__ = ("desired",)
+    DESIRED_FIELD_NUMBER: _ClassVar[int]
+    desired: _attach_pb2.Desired
+    def __init__(self, desired: _Optional[_Union[_attach_pb2.Desired, _Mapping]] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("node_id", "incarnation", "host", "standing", "phase", "generation", "group_rank", "base_rank", "local_world_size", "domain", "because")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_RANK_FIELD_NUMBER: _ClassVar[int]
+    BASE_RANK_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: int
+    host: str
+    standing: NodeStanding
+    phase: _attach_pb2.NodePhase
+    generation: int
+    group_rank: int
+    base_rank: int
+    local_world_size: int
+    domain: str
+    because: _ids_pb2.Because
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., host: _Optional[str] = ..., standing: _Optional[_Union[NodeStanding, str]] = ..., phase: _Optional[_Union[_attach_pb2.NodePhase, str]] = ..., generation: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., domain: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CYCLE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_SPENT_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    spec: _attach_pb2.JobSpec
+    token: _ids_pb2.FencingToken
+    cycle: int
+    phase: JobPhase
+    because: _ids_pb2.Because
+    restarts_spent: int
+    incident_id: str
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    decision: TerminalDecision
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ...) -> None: ...
+
+class TerminalDecision(_message.Message):
+    __slots__ = ("exit_code", "because", "at", "token")
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    exit_code: int
+    because: _ids_pb2.Because
+    at: _timestamp_pb2.Timestamp
+    token: _ids_pb2.FencingToken
+    def __init__(self, exit_code: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ...) -> None: ...
+
+class RecoverySpan(_message.Message):
+    __slots__ = ("span", "node_id", "clock_error")
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_ERROR_FIELD_NUMBER: _ClassVar[int]
+    span: _attach_pb2.Span
+    node_id: str
+    clock_error: _duration_pb2.Duration
+    def __init__(self, span: _Optional[_Union[_attach_pb2.Span, _Mapping]] = ..., node_id: _Optional[str] = ..., clock_error: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Recovery(_message.Message):
+    __slots__ = ("incident_id", "trace_id", "outcome", "start", "end", "incident", "verdict", "generation_from", "generation_to", "spans", "restored_step")
+    INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FROM_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_TO_FIELD_NUMBER: _ClassVar[int]
+    SPANS_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_STEP_FIELD_NUMBER: _ClassVar[int]
+    incident_id: str
+    trace_id: str
+    outcome: RecoveryOutcome
+    start: _timestamp_pb2.Timestamp
+    end: _timestamp_pb2.Timestamp
+    incident: _policy_pb2.Incident
+    verdict: _policy_pb2.Verdict
+    generation_from: int
+    generation_to: int
+    spans: _containers.RepeatedCompositeFieldContainer[RecoverySpan]
+    restored_step: int
+    def __init__(self, incident_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., outcome: _Optional[_Union[RecoveryOutcome, str]] = ..., start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., incident: _Optional[_Union[_policy_pb2.Incident, _Mapping]] = ..., verdict: _Optional[_Union[_policy_pb2.Verdict, _Mapping]] = ..., generation_from: _Optional[int] = ..., generation_to: _Optional[int] = ..., spans: _Optional[_Iterable[_Union[RecoverySpan, _Mapping]]] = ..., restored_step: _Optional[int] = ...) -> None: ...
+
+class GetJobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class GetJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class WatchJobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class WatchJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class ListNodesResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class ExcludeNodeRequest(_message.Message):
+    __slots__ = ("request_id", "job_id", "node_id", "reason", "lasts")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LASTS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    job_id: str
+    node_id: str
+    reason: str
+    lasts: _duration_pb2.Duration
+    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., reason: _Optional[str] = ..., lasts: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ExcludeNodeResponse(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class ReadmitNodeRequest(_message.Message):
+    __slots__ = ("request_id", "job_id", "node_id")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    job_id: str
+    node_id: str
+    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ...) -> None: ...
+
+class ReadmitNodeResponse(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class RequestShutdownRequest(_message.Message):
+    __slots__ = ("request_id", "job_id", "reason")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    job_id: str
+    reason: str
+    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RequestShutdownResponse(_message.Message):
+    __slots__ = ("decision",)
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    decision: TerminalDecision
+    def __init__(self, decision: _Optional[_Union[TerminalDecision, _Mapping]] = ...) -> None: ...
+
+class GetRecoveryRequest(_message.Message):
+    __slots__ = ("job_id", "incident_id")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    incident_id: str
+    def __init__(self, job_id: _Optional[str] = ..., incident_id: _Optional[str] = ...) -> None: ...
+
+class GetRecoveryResponse(_message.Message):
+    __slots__ = ("recovery",)
+    RECOVERY_FIELD_NUMBER: _ClassVar[int]
+    recovery: Recovery
+    def __init__(self, recovery: _Optional[_Union[Recovery, _Mapping]] = ...) -> None: ...
+
+class ListRecoveriesRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class ListRecoveriesResponse(_message.Message):
+    __slots__ = ("recoveries",)
+    RECOVERIES_FIELD_NUMBER: _ClassVar[int]
+    recoveries: _containers.RepeatedCompositeFieldContainer[Recovery]
+    def __init__(self, recoveries: _Optional[_Iterable[_Union[Recovery, _Mapping]]] = ...) -> None: ...
+
+class GetVerdictRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class GetVerdictResponse(_message.Message):
+    __slots__ = ("decision",)
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    decision: TerminalDecision
+    def __init__(self, decision: _Optional[_Union[TerminalDecision, _Mapping]] = ...) -> None: ...
+
+class PutRequest(_message.Message):
+    __slots__ = ("request_id", "token", "key", "value")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    token: _ids_pb2.FencingToken
+    key: str
+    value: bytes
+    def __init__(self, request_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class PutResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetRequest(_message.Message):
+    __slots__ = ("token", "key")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    token: _ids_pb2.FencingToken
+    key: str
+    def __init__(self, token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., key: _Optional[str] = ...) -> None: ...
+
+class GetResponse(_message.Message):
+    __slots__ = ("found", "value")
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    value: bytes
+    def __init__(self, found: bool = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class WaitRequest(_message.Message):
+    __slots__ = ("token", "key")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    token: _ids_pb2.FencingToken
+    key: str
+    def __init__(self, token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., key: _Optional[str] = ...) -> None: ...
+
+class WaitResponse(_message.Message):
+    __slots__ = ("found", "value")
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    value: bytes
+    def __init__(self, found: bool = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class CompareAndSetRequest(_message.Message):
+    __slots__ = ("request_id", "token", "key", "expected", "value")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    token: _ids_pb2.FencingToken
+    key: str
+    expected: bytes
+    value: bytes
+    def __init__(self, request_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., key: _Optional[str] = ..., expected: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class CompareAndSetResponse(_message.Message):
+    __slots__ = ("written", "value")
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    written: bool
+    value: bytes
+    def __init__(self, written: bool = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class AddRequest(_message.Message):
+    __slots__ = ("request_id", "token", "key", "delta")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    token: _ids_pb2.FencingToken
+    key: str
+    delta: int
+    def __init__(self, request_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., key: _Optional[str] = ..., delta: _Optional[int] = ...) -> None: ...
+
+class AddResponse(_message.Message):
+    __slots__ = ("value",)
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    value: int
+    def __init__(self, value: _Optional[int] = ...) -> None: ...
+
+class DeleteRequest(_message.Message):
+    __slots__ = ("request_id", "token", "key")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    token: _ids_pb2.FencingToken
+    key: str
+    def __init__(self, request_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., key: _Optional[str] = ...) -> None: ...
+
+class DeleteResponse(_message.Message):
+    __slots__ = ("existed",)
+    EXISTED_FIELD_NUMBER: _ClassVar[int]
+    existed: bool
+    def __init__(self, existed: bool = ...) -> None: ...
