@@ -1,0 +1,1 @@
+"""Pure values and machines: no clock, no chance, no input or output."""

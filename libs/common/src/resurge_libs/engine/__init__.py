@@ -1,0 +1,1 @@
+"""Runs a pure machine under asyncio: inbox, step, journal, effects."""

@@ -1,0 +1,1 @@
+"""What a person sees: log events, recovery spans and their exporters."""

@@ -1,0 +1,1 @@
+"""gRPC set-up shared by all services: servers, channels, errors, deadlines, retries."""

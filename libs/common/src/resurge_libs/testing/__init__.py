@@ -1,0 +1,1 @@
+"""Test tools: virtual clock, simulated network, fault injectors, oracle."""

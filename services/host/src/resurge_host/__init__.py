@@ -1,0 +1,1 @@
+"""Host: the composition root, the only importer of several services."""

@@ -1,0 +1,1 @@
+"""Launcher: one per node, owns the worker processes; home of the resurge command."""

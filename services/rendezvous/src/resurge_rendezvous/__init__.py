@@ -1,0 +1,1 @@
+"""Rendezvous: decides WHO runs; owns all durable state of a job."""

@@ -1,0 +1,1 @@
+"""Restart policy: decides WHAT to do about an incident."""

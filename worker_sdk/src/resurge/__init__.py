@@ -1,0 +1,1 @@
+"""Resurge in a training script: session, beats, milestones, fence. Standard library only."""
