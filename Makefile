@@ -1,0 +1,51 @@
+# Every target is at most three lines; longer work lives in scripts/ and tests/.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+export VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo up down sim bench-restart clean
+
+help: ## Show this list
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
+
+setup: ## One command on a fresh machine: .venv with everything, pinned (SYSTEM_SITE_PACKAGES=1 reuses an installed torch)
+	@scripts/setup.sh
+
+gen: ## Generate libs/api from protos/ with the pinned generator, in an environment of its own
+	@scripts/gen.sh libs/api/src
+
+proto-check: ## Lint the protos; refuse a change that breaks the wire against protos/baseline.binpb
+	@scripts/proto.sh check
+
+proto-baseline: ## Accept the protos as they are as the promise that later changes are held to
+	@scripts/proto.sh baseline
+
+fmt: ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lint: ## ruff, mypy, import contracts, protos
+	@scripts/lint.sh
+
+test: ## The whole suite on CPU: lint, then every layer of tests
+	@scripts/test.sh
+
+demo: ## Two nodes and a spare on this machine survive five faults; ends with the recovery table
+	@$(BIN)/python -m tests.demo
+
+up: ## Start the local multi-node simulation in containers
+	docker compose up --detach --build --wait
+
+down: ## Stop it
+	docker compose down --volumes
+
+sim: ## The oracle over seeded worlds: make sim SEEDS=1000
+	@$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),1000)
+
+bench-restart: ## Kill ranks under torchrun, the published peer and Resurge in one run, and compare
+	@$(BIN)/python -m tests.bench.restart
+
+clean: ## Remove what the build and the tests left
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist out
+	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The whole suite on CPU. The pure layers run side by side; layers with real processes and real time run alone.
+# All layers run, also after one failed. Arguments are passed to every pytest.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+python=${VENV:-.venv}/bin/python
+export GRPC_ENABLE_FORK_SUPPORT=0
+failed=()
+
+layer() { # layer NAME PYTEST_ARGUMENTS... : folders that do not exist are left out
+    local name=$1 rc=0
+    shift
+    echo "== $name"
+    "$python" -m pytest -q "$@" || rc=$?
+    # 5: no test was collected in this layer, which is no failure of a test
+    if [ $rc -ne 0 ] && [ $rc -ne 5 ]; then failed+=("$name"); fi
+}
+
+present() {
+    local folder
+    for folder in "$@"; do if [ -d "tests/$folder" ]; then echo "tests/$folder"; fi; done
+}
+
+echo "== lint"
+scripts/lint.sh || failed+=(lint)
+pure=$(present arch unit props sim contract)
+real=$(present integration e2e)
+# shellcheck disable=SC2086  # several folders are meant
+[ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal $pure "$@"
+# shellcheck disable=SC2086
+[ -z "$real" ] || layer "layers with real processes" $real "$@"
+
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "test: failed: ${failed[*]}" >&2
+    exit 1
+fi
+echo "test: all layers passed"
