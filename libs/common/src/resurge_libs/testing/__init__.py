@@ -1,1 +1,5 @@
-"""Test tools: virtual clock, simulated network, fault injectors, oracle."""
+"""Tools for tests: waiting for conditions, virtual clocks, the memory channel, process faults."""
+
+from resurge_libs.testing.wait import wait_until, wait_until_async
+
+__all__ = ["wait_until", "wait_until_async"]

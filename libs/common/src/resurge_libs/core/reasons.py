@@ -1,0 +1,91 @@
+"""The one catalogue of reason codes. Every decision carries one, with a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+
+
+@unique
+class Reason(StrEnum):
+    """Why something was decided; the value is what logs, records and wires show."""
+
+    # faults: what was seen
+    WORKER_EXIT = "WORKER_EXIT"
+    WORKER_SIGNAL = "WORKER_SIGNAL"
+    WORKER_HUNG = "WORKER_HUNG"
+    WORKER_START_FAILED = "WORKER_START_FAILED"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    STREAM_LOST = "STREAM_LOST"
+    NODE_STUCK = "NODE_STUCK"
+    NODE_LEFT = "NODE_LEFT"
+    START_TIMEOUT = "START_TIMEOUT"
+    FINISH_SKEW = "FINISH_SKEW"
+    # forming a round
+    NODE_JOINED = "NODE_JOINED"
+    NODE_RETURNED = "NODE_RETURNED"
+    NODE_PARKED = "NODE_PARKED"
+    BELOW_MIN_NODES = "BELOW_MIN_NODES"
+    LAST_CALL = "LAST_CALL"
+    QUORUM_TIMEOUT = "QUORUM_TIMEOUT"
+    ALL_LOST_WAIT = "ALL_LOST_WAIT"
+    ROUND_OPENED = "ROUND_OPENED"
+    ROUND_CLOSED = "ROUND_CLOSED"
+    TEARDOWN_ORDERED = "TEARDOWN_ORDERED"
+    TEARDOWN_CONFIRMED = "TEARDOWN_CONFIRMED"
+    WAITING_FOR_TEARDOWN = "WAITING_FOR_TEARDOWN"
+    WAITING_FOR_VERDICT = "WAITING_FOR_VERDICT"
+    BACKOFF = "BACKOFF"
+    JOURNAL_BEHIND = "JOURNAL_BEHIND"
+    SEGMENT_UNFILLED = "SEGMENT_UNFILLED"
+    # verdicts
+    RESTART_WITHIN_BUDGET = "RESTART_WITHIN_BUDGET"
+    BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+    VERDICT_TIMEOUT = "VERDICT_TIMEOUT"
+    POLICY_UNREACHABLE = "POLICY_UNREACHABLE"
+    NO_RESTART_LATCHED = "NO_RESTART_LATCHED"
+    NO_PROGRESS = "NO_PROGRESS"
+    SHUTDOWN_REQUESTED = "SHUTDOWN_REQUESTED"
+    SUCCEEDED = "SUCCEEDED"
+    EXCLUDED = "EXCLUDED"
+    WOULD_EXCLUDE = "WOULD_EXCLUDE"
+    READMITTED = "READMITTED"
+    # refusals
+    SUPERSEDED = "SUPERSEDED"
+    ALREADY_ATTACHED = "ALREADY_ATTACHED"
+    STALE_GENERATION = "STALE_GENERATION"
+    BAD_REQUEST = "BAD_REQUEST"
+    VERSION_MISMATCH = "VERSION_MISMATCH"
+    # endings of a recovery and of a launcher
+    RECOVERED = "RECOVERED"
+    STARTED_ONLY = "STARTED_ONLY"
+    RECOVERY_FAILED = "RECOVERY_FAILED"
+    CONTROL_LOST = "CONTROL_LOST"
+    CONTROL_UNREACHABLE = "CONTROL_UNREACHABLE"
+    SIGNAL_RECEIVED = "SIGNAL_RECEIVED"
+    RELEASED = "RELEASED"
+    # the ordinary course of things
+    NOTHING_CHANGED = "NOTHING_CHANGED"
+    LATE_EVENT_IGNORED = "LATE_EVENT_IGNORED"
+    BEAT = "BEAT"
+    TICK = "TICK"
+    PAUSED = "PAUSED"
+    MILESTONE = "MILESTONE"
+    FINISHED = "FINISHED"
+    STARTED = "STARTED"
+    STORE_WRITE = "STORE_WRITE"
+    STORE_READ = "STORE_READ"
+    OBSERVED = "OBSERVED"
+    ACKNOWLEDGED = "ACKNOWLEDGED"
+    NEW_ATTEMPT = "NEW_ATTEMPT"
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """A reason code for machines and one sentence for people."""
+
+    code: Reason
+    sentence: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.sentence}" if self.sentence else str(self.code)
