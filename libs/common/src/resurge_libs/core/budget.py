@@ -33,7 +33,9 @@ class Budget:
     def charged(self) -> Budget:
         """The budget after one more restart. Raises ValueError when none is left."""
         if self.is_exhausted:
-            raise ValueError(f"budget: {self.spent} spent of {self.max_restarts} (+{self.refunded} refunded), none left")
+            raise ValueError(
+                f"budget: {self.spent} spent of {self.max_restarts} (+{self.refunded} refunded), none left"
+            )
         return Budget(self.max_restarts, self.spent + 1, self.refunded)
 
     def given_back(self, count: int = 1) -> Budget:

@@ -46,7 +46,9 @@ class ClassPlan:
         """Plan the fields; apart from construction, so that a class may contain itself."""
         hints = typing.get_type_hints(self.cls)
         self._parts = tuple(
-            (item.name, _plan(hints[item.name], f"{self.name}.{item.name}"), item) for item in fields(self.cls) if item.init
+            (item.name, _plan(hints[item.name], f"{self.name}.{item.name}"), item)
+            for item in fields(self.cls)
+            if item.init
         )
 
     def encode(self, value: Any, sub: Sub) -> dict[str, Any]:
@@ -288,7 +290,9 @@ def _tuple(args: tuple[Any, ...], where: str) -> Plan:
             return tuple(one(member, f"{at}[{index}]") for index, member in enumerate(tree))
         if len(tree) != len(items):
             raise WrongType(f"{at}: expected {len(items)} members, got {len(tree)}")
-        return tuple(plan.decode(member, f"{at}[{index}]") for index, (plan, member) in enumerate(zip(items, tree, strict=True)))
+        return tuple(
+            plan.decode(member, f"{at}[{index}]") for index, (plan, member) in enumerate(zip(items, tree, strict=True))
+        )
 
     return Plan(encode, decode, "tuple", tuple)
 

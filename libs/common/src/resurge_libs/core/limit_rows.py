@@ -61,7 +61,11 @@ ROWS: tuple[LimitRow, ...] = (
     LimitRow("fence_wait_s", "given", "a commit that waits for the lease to come back"),
     LimitRow("hang_evidence_limit_s", "given", "taking evidence of a hang before teardown"),
     LimitRow("terminal_ack_limit_s", "given", "launchers wait for one another's acknowledgement of the end"),
-    LimitRow("late_tick_s", "lease_ttl_s / 10, at most 0.5", "a tick later than this is time in which the service did not run"),
+    LimitRow(
+        "late_tick_s",
+        "lease_ttl_s / 10, at most 0.5",
+        "a tick later than this means the service itself did not run",
+    ),
     LimitRow("keepalive_s", "lease_ttl_s / 5, at most 1", "an idle connection is pinged"),
     LimitRow("client_ping_timeout_s", "lease_ttl_s / 2.5, at most 2", "a launcher's wait for a ping's answer"),
     LimitRow("reconnect_backoff_min_s", "lease_ttl_s / 25, at most 0.2", "the first wait before a new connection"),
