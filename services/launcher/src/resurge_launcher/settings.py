@@ -1,0 +1,192 @@
+"""What one `resurge run` was told, typed and frozen.
+
+Decides nothing about running; holds what was decided about the input. It never starts anything and never changes the
+environment. `resurge_launcher.commands.run` builds the value; the agent only reads it.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import ipaddress
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from resurge_libs.core.time_limits import TimeLimits
+
+
+class EntryKind(enum.Enum):
+    """How the training program is started."""
+
+    SCRIPT = "script"  # python -u train.py
+    MODULE = "module"  # python -u -m package.train
+    PROGRAM = "program"  # --no-python: the program itself
+
+
+class Std(enum.IntFlag):
+    """The standard streams of a worker that an option names, numbered as torchrun numbers them."""
+
+    NONE = 0
+    OUT = 1
+    ERR = 2
+    ALL = 3
+
+
+class OnLostControl(enum.Enum):
+    """What a launcher does with healthy workers once its lease is over and rendezvous is unreachable."""
+
+    KEEP = "keep"  # they go on while they progress, at most lost_control_limit_s
+    STOP = "stop"  # they end with the lease
+
+
+class OnExcluded(enum.Enum):
+    """What an excluded launcher does."""
+
+    PARK = "park"  # stays without workers until the job ends, exits with the job's code
+    EXIT = "exit"  # leaves at once with 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The training program and its arguments, untouched."""
+
+    kind: EntryKind
+    program: str
+    args: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Tells two jobs of one id apart: the same program with the same arguments has the same digest."""
+        whole = "\0".join((self.kind.value, Path(self.program).name, *self.args))
+        return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+    def command(self, python: str) -> tuple[str, ...]:
+        """The command line of a worker; `python` is the interpreter for scripts and modules."""
+        match self.kind:
+            case EntryKind.SCRIPT:
+                return (python, "-u", self.program, *self.args)
+            case EntryKind.MODULE:
+                return (python, "-u", "-m", self.program, *self.args)
+            case EntryKind.PROGRAM:
+                return (self.program, *self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the control plane is: host and port, or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = 0
+    unix_path: str = ""
+
+    @property
+    def target(self) -> str:
+        """The address as gRPC writes it."""
+        if self.unix_path:
+            return f"unix:{self.unix_path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """True for a Unix socket and for loopback addresses: only this machine can reach it."""
+        if self.unix_path or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return self.target
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChoice:
+    """Which streams of which local ranks: one answer for all, or one per rank (`0:1,1:2`; ranks not named: none)."""
+
+    everywhere: Std = Std.NONE
+    per_rank: Mapping[int, Std] = field(default_factory=dict)
+
+    def of(self, local_rank: int) -> Std:
+        """The streams chosen for one local rank."""
+        return self.per_rank.get(local_rank, self.everywhere)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """One node's share of one job, as given by flags, environment, file and defaults. Durations are in seconds."""
+
+    # the job
+    job_id: str
+    attempt: int = 0
+    min_nodes: int = 1
+    max_nodes: int = 1
+    nproc_per_node: int = 1
+    max_restarts: int = 0
+    segment: int = 0  # 0: no constraint
+    no_restart_exit_code: int = 93
+    strict_fence: bool = False
+    entry: Entry
+    role: str = "default"
+
+    # this node
+    node_id: str
+    host_name: str
+    node_rank: int | None = None  # as given; None when not given
+    infra_rank: int | None = None  # --node-rank, else SLURM_PROCID, else GROUP_RANK
+    domain: str = ""
+    local_addr: str | None = None  # as given
+    take_over: bool = False
+
+    # the control plane
+    endpoint: Endpoint | None = None  # None: this launcher starts an embedded one
+    serve_here: bool = False  # the endpoint names this host: this launcher starts the control plane if none answers
+    standalone: bool = False
+    job_token: str = field(default="", repr=False)
+    master_addr: str | None = None  # as given, torchrun's static style; also made `endpoint`
+    master_port: int | None = None
+    rdzv_conf: Mapping[str, str] = field(default_factory=dict)
+    config_path: Path | None = None  # YAML given with --ft-cfg-path; `resurge serve` reads its own sections of it
+
+    # faults and endings
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    rank_heartbeat_limit_s: float | None = 60.0  # None: a worker is never called hung
+    on_lost_control: OnLostControl = OnLostControl.KEEP
+    on_excluded: OnExcluded = OnExcluded.PARK
+    signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+    # files
+    state_dir: Path  # the control plane's durable state, when this launcher starts one
+    run_dir: Path  # sockets, pages, flock of this launcher; short enough for a Unix socket; not yet created
+    log_dir: Path | None = None  # None: under state_dir
+    redirects: StreamChoice = StreamChoice()
+    tee: StreamChoice = StreamChoice()
+    local_ranks_filter: frozenset[int] | None = None  # None: every rank's output reaches the terminal
+
+    # what workers inherit
+    python: str  # interpreter of scripts and modules (PYTHON_EXEC, else ours)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)  # snapshot at start
+
+    # sentences to be said once at start (spares, options without effect)
+    notices: tuple[str, ...] = ()
+
+    @property
+    def term_timeout_s(self) -> float:
+        """From a forwarded signal to KILL when the launcher itself was told to end."""
+        return self.limits.drain_grace_s
+
+    @property
+    def connect_timeout_s(self) -> float:
+        """How long a control plane that never answered is waited for."""
+        return self.limits.first_contact_limit_s
+
+    @property
+    def command_digest(self) -> str:
+        """Digest of program and arguments."""
+        return self.entry.digest()
+
+    @property
+    def spares(self) -> int:
+        """Nodes beyond those that run."""
+        return self.max_nodes - self.min_nodes
