@@ -1,0 +1,42 @@
+"""The values of the policy's decisions. Frozen; they decide nothing and have no effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from resurge_libs.core.reasons import Because
+from resurge_libs.core.verdict import IncidentView, Verdict, VerdictRule
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRule:
+    """One rule with the words it uses when it has nothing to say."""
+
+    name: str
+    judge: VerdictRule
+    passed_over: Callable[[IncidentView], str]
+    """Why the rule did not answer, with the figures that mattered; only called when it did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOutcome:
+    """One rule's word on one incident."""
+
+    rule: str
+    decided: bool
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A verdict with the word of every rule, in order of precedence."""
+
+    view: IncidentView
+    verdict: Verdict
+    outcomes: tuple[RuleOutcome, ...]
+
+    @property
+    def deciding_rule(self) -> str:
+        """The name of the rule that decided."""
+        return next(outcome.rule for outcome in self.outcomes if outcome.decided)
