@@ -130,7 +130,9 @@ def explanation_to_proto(explanation: Explanation, incident: policy_pb2.Incident
         incident=incident,
         verdict=verdict_to_proto(explanation.verdict),
         rules=[
-            policy_pb2.RuleOutcome(rule=outcome.rule, decided=outcome.decided, because=because_to_proto(outcome.because))
+            policy_pb2.RuleOutcome(
+                rule=outcome.rule, decided=outcome.decided, because=because_to_proto(outcome.because)
+            )
             for outcome in explanation.outcomes
         ],
     )
