@@ -5,9 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: scripts/gen.sh OUTPUT_FOLDER}
 env=.venv-gen
-if [ ! -x $env/bin/python ] || ! $env/bin/python -c 'import grpc_tools' 2>/dev/null; then
+if ! cmp --silent scripts/gen-requirements.txt $env/.ready; then
+    rm -rf $env
     "${PYTHON:-${VENV:-.venv}/bin/python}" -m venv $env
     $env/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/gen-requirements.txt
+    cp scripts/gen-requirements.txt $env/.ready
 fi
 mkdir -p "$out"
 find "$out/resurge_api" \( -name '*_pb2.py' -o -name '*_pb2.pyi' -o -name '*_pb2_grpc.py' \) -delete 2>/dev/null || true
