@@ -1,0 +1,73 @@
+"""What a worker is told by its environment: the names, and the one place of the SDK that reads them.
+
+The launcher writes RESURGE_* beside the variables of torchrun. A variable that is missing or cannot be read as what it
+should be takes its default: a worker without a launcher is an ordinary case, and a training script is never stopped by
+a bad variable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PAGE = "RESURGE_PAGE"
+"""Path of the worker's shared page."""
+SOCKET = "RESURGE_SOCKET"
+"""Path of the launcher's Unix socket."""
+GENERATION = "RESURGE_GENERATION"
+CYCLE = "RESURGE_CYCLE"
+JOB_ID = "RESURGE_JOB_ID"
+BEAT_LIMIT_S = "RESURGE_BEAT_LIMIT_S"
+"""Limit between two beats when the script gives none; 0 or missing means no limit."""
+TRACEPARENT = "TRACEPARENT"
+RANK = "RANK"
+WORLD_SIZE = "WORLD_SIZE"
+RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnvironment:
+    """One worker's environment, as values."""
+
+    page: str = ""
+    socket: str = ""
+    job_id: str = ""
+    generation: int = 0
+    cycle: int = 0
+    rank: int = 0
+    world_size: int = 1
+    beat_limit_s: float = 0.0
+    traceparent: str = ""
+    error_file: str = ""
+
+
+def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnvironment:
+    """The environment of this process, or the one given."""
+    found: Mapping[str, str] = os.environ if variables is None else variables
+    return WorkerEnvironment(
+        page=found.get(PAGE, ""),
+        socket=found.get(SOCKET, ""),
+        job_id=found.get(JOB_ID, ""),
+        generation=_whole(found, GENERATION, 0),
+        cycle=_whole(found, CYCLE, _whole(found, RESTART_COUNT, 0)),
+        rank=_whole(found, RANK, 0),
+        world_size=_whole(found, WORLD_SIZE, 1),
+        beat_limit_s=_seconds(found, BEAT_LIMIT_S),
+        traceparent=found.get(TRACEPARENT, ""),
+        error_file=found.get(ERROR_FILE, ""),
+    )
+
+
+def _whole(found: Mapping[str, str], name: str, default: int) -> int:
+    text = found.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else default
+
+
+def _seconds(found: Mapping[str, str], name: str) -> float:
+    try:
+        value = float(found.get(name, ""))
+    except ValueError:
+        return 0.0
+    return value if 0.0 <= value < float("inf") else 0.0

@@ -1,0 +1,187 @@
+"""Frames from a worker to its launcher over the launcher's Unix stream socket.
+
+A frame is four bytes of length (big-endian) and that many bytes of UTF-8 JSON: one object with the verb, the trace
+context, who speaks, and the fields of the verb. Frames wake the launcher; the truth of beats and milestones is on the
+page, so that a lost frame loses time, never a fact. Decides what a frame may hold and refuses everything else by
+FrameError; never reads or writes a socket.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+FRAME_LIMIT_BYTES = 16 * 1024
+"""Largest payload of a frame."""
+TEXT_LIMIT = 1024
+"""Characters of any one text in a frame."""
+FIELDS_LIMIT = 32
+"""Entries of an event's fields."""
+_LENGTH = struct.Struct(">I")
+_WHOLE_LIMIT = 1 << 64
+
+MILESTONES = ("process_group_ready", "checkpoint_restored", "first_step")
+"""Kinds of milestone, in their usual order."""
+
+ROUTES: dict[str, str] = {
+    "hello": "",
+    "milestone": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
+    "event": "",
+}
+"""Which gRPC method carries a verb on from the launcher: one call per verb; empty: it ends at the launcher."""
+
+
+class FrameError(ValueError):
+    """The bytes are no frame; the sentence says what is wrong. Whoever reads them closes the socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who sends a frame: the generation lets the launcher drop what comes from an older worker."""
+
+    pid: int
+    rank: int
+    generation: int
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First frame of a worker."""
+
+    VERB: ClassVar[str] = "hello"
+    speaker: Speaker
+    sdk_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """A step of a start is done; the same is on the page."""
+
+    VERB: ClassVar[str] = "milestone"
+    speaker: Speaker
+    kind: str
+    at_ns: int
+    """CLOCK_MONOTONIC."""
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a worker wants noted: a fixed name and small typed fields."""
+
+    VERB: ClassVar[str] = "event"
+    speaker: Speaker
+    name: str
+    at_ns: int
+    fields: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+
+Frame = Hello | Milestone | Event
+_FRAMES: dict[str, type[Hello] | type[Milestone] | type[Event]] = {
+    kind.VERB: kind for kind in (Hello, Milestone, Event)
+}
+_SPEAKER_FIELDS = tuple(entry.name for entry in fields(Speaker))
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame as bytes; raises FrameError when a value does not fit, before anything is sent."""
+    record = asdict(frame)
+    record.update(record.pop("speaker"))
+    record["verb"] = frame.VERB
+    _parse(record)
+    try:
+        payload = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError as error:
+        raise FrameError(f"{frame.VERB} holds a value that cannot be sent: {error}") from error
+    if len(payload) > FRAME_LIMIT_BYTES:
+        raise FrameError(f"{frame.VERB} would have {len(payload)} bytes, at most {FRAME_LIMIT_BYTES} are allowed")
+    return _LENGTH.pack(len(payload)) + payload
+
+
+class FrameDecoder:
+    """Cuts a byte stream into frames; holds at most one frame's worth of bytes beyond what it is fed."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """All frames that are whole now; raises FrameError at the first that is none."""
+        self._pending += data
+        frames: list[Frame] = []
+        while len(self._pending) >= _LENGTH.size:
+            (size_bytes,) = _LENGTH.unpack_from(self._pending)
+            if size_bytes > FRAME_LIMIT_BYTES:
+                raise FrameError(
+                    f"a frame of {size_bytes} bytes was announced, at most {FRAME_LIMIT_BYTES} are allowed"
+                )
+            end = _LENGTH.size + size_bytes
+            if len(self._pending) < end:
+                break
+            frames.append(decode(bytes(self._pending[_LENGTH.size : end])))
+            del self._pending[:end]
+        return frames
+
+
+def decode(payload: bytes) -> Frame:
+    """The frame that a payload (without its length) holds; raises FrameError."""
+    try:
+        record = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"the payload is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise FrameError(f"the payload is a {type(record).__name__}, not an object")
+    return _parse(record)
+
+
+def _parse(record: dict[str, Any]) -> Frame:
+    verb = record.get("verb")
+    kind = _FRAMES.get(verb) if isinstance(verb, str) else None
+    if kind is None:
+        raise FrameError(f"unknown verb {verb!r}; known: {', '.join(_FRAMES)}")
+    own_fields = tuple(entry.name for entry in fields(kind) if entry.name != "speaker")
+    strange = record.keys() - {"verb", *_SPEAKER_FIELDS, *own_fields}
+    if strange:
+        raise FrameError(f"{verb} has unknown fields: {', '.join(sorted(map(str, strange)))}")
+    speaker = Speaker(
+        pid=_whole(record, "pid"),
+        rank=_whole(record, "rank"),
+        generation=_whole(record, "generation"),
+        traceparent=_text(record, "traceparent"),
+    )
+    if kind is Hello:
+        return Hello(speaker, _text(record, "sdk_version"))
+    if kind is Milestone:
+        name = _text(record, "kind")
+        if name not in MILESTONES:
+            raise FrameError(f"kind is {name!r}, one of {', '.join(MILESTONES)} is needed")
+        step = _whole(record, "step") if record.get("step") is not None else None
+        return Milestone(speaker, name, _whole(record, "at_ns"), step)
+    return Event(speaker, _text(record, "name"), _whole(record, "at_ns"), _event_fields(record.get("fields", {})))
+
+
+def _whole(record: dict[str, Any], name: str) -> int:
+    value = record.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _WHOLE_LIMIT:
+        raise FrameError(f"{name} is {value!r}, a whole number from 0 is needed")
+    return value
+
+
+def _text(record: dict[str, Any], name: str) -> str:
+    value = record.get(name, "")
+    if not isinstance(value, str) or len(value) > TEXT_LIMIT:
+        raise FrameError(f"{name} must be a text of at most {TEXT_LIMIT} characters")
+    return value
+
+
+def _event_fields(value: Any) -> dict[str, str | int | float | bool]:
+    if not isinstance(value, dict) or len(value) > FIELDS_LIMIT:
+        raise FrameError(f"fields must be an object of at most {FIELDS_LIMIT} entries")
+    for name, entry in value.items():
+        if not isinstance(name, str) or not isinstance(entry, str | int | float | bool):
+            raise FrameError(f"fields.{name} is {entry!r}, a text, a number or a truth value is needed")
+        if isinstance(entry, str) and len(entry) > TEXT_LIMIT:
+            raise FrameError(f"fields.{name} has {len(entry)} characters, at most {TEXT_LIMIT} are allowed")
+    return dict(value)
