@@ -41,6 +41,7 @@ if [ ! -x "$py" ]; then
 fi
 [ -x "$venv/bin/uv" ] || "$py" -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 
+echo "setup: installing into $venv"
 install -r requirements-dev.txt \
     -e libs/api -e libs/common -e services/rendezvous -e services/restart_policy -e services/launcher -e services/host \
     -e worker_sdk
@@ -49,9 +50,11 @@ install -r requirements-dev.txt \
 if [ -n "${SKIP_TORCH:-}" ] || has_torch; then
     :
 elif has_nvidia; then
+    echo "setup: installing torch for the GPU of this machine: some gigabytes"
     # shellcheck disable=SC2086  # several arguments are meant
     "$py" -m pip install --quiet --disable-pip-version-check ${TORCH_PIP_ARGS:-} torch
 else
+    echo "setup: installing torch for CPU"
     # shellcheck disable=SC2086
     "$py" -m pip install --quiet --disable-pip-version-check ${TORCH_PIP_ARGS:-} -c constraints.txt torch==2.13.0
 fi

@@ -182,3 +182,12 @@ def _dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
     return "?"
+
+
+def missing_programs(makefile: str, names: frozenset[str]) -> list[str]:
+    """Scripts and test modules that a Makefile runs and the repository does not have."""
+    scripts = re.findall(r"\bscripts/[\w./-]+", makefile)
+    modules = [name.replace(".", "/") for name in re.findall(r"-m (tests[\w.]*)", makefile)]
+    return [name for name in scripts if name not in names] + [
+        name for name in modules if not {f"{name}.py", f"{name}/__main__.py"} & names
+    ]

@@ -100,3 +100,9 @@ def test_a_foreign_room_of_the_api_is_found():
 def test_a_host_that_reaches_past_module_is_found():
     wanted = {"resurge_rendezvous.module.build", "resurge_rendezvous.core.step"}
     assert imports.host_reaches_past_module(wanted) == ["resurge_rendezvous.core.step"]
+
+
+def test_a_target_that_runs_what_is_not_there_is_found():
+    makefile = "a:\n\tscripts/a.sh\nb:\n\tpython -m tests.sim --seeds 3\nc:\n\tscripts/c.sh\n\tpython -m tests.demo\n"
+    names = frozenset({"scripts/a.sh", "tests/sim/__main__.py"})
+    assert rules.missing_programs(makefile, names) == ["scripts/c.sh", "tests/demo"]
