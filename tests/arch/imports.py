@@ -6,6 +6,7 @@ Pure: takes modules as {dotted name: source}, gives edges, cycles and findings.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Mapping
 
 # The rooms of resurge_api that each package may know: its own, and those of the services it calls.
@@ -100,3 +101,33 @@ def host_reaches_past_module(wanted: Iterable[str]) -> list[str]:
         for want in wanted
         if want.split(".")[0] in services and want not in services and want.split(".")[1] != "module"
     )
+
+
+def sdk_beyond_formats(wanted: Iterable[str]) -> list[str]:
+    """What the launcher imports of the worker SDK beyond the formats that both sides share."""
+    formats = ("page", "frames", "environment")
+    return sorted(
+        want
+        for want in wanted
+        if want.split(".")[0] == "resurge" and want.split(".")[1:2] not in [[f] for f in formats]
+    )
+
+
+def eager_third_party(source: str) -> list[str]:
+    """Packages beyond the standard library that a module of the SDK imports as soon as it is imported itself."""
+    found = []
+    todo: list[ast.AST] = list(ast.parse(source).body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.append(node.module or "")
+        todo += ast.iter_child_nodes(node)
+    known = sys.stdlib_module_names | {"resurge", "__future__"}
+    return sorted(name for name in found if name.split(".")[0] not in known)

@@ -41,6 +41,7 @@ BAD = [
 
 GOOD = [
     (rules.sizes, "x = 1\n" * rules.MODULE_LINES),
+    (rules.sizes, "def test_a(a, b, c, d, e, f, g): ...\n"),
     (rules.sizes, "class C:\n    def f(self, a, b, c, d, e, f): ...\n"),
     (rules.environment, "import os\nx = os.path.join('a', 'b')\nenviron = {}\n"),
     (rules.sleeps, "import asyncio\nasync def f(s):\n    await asyncio.sleep(0)\n    await asyncio.sleep(s)\n"),
@@ -106,3 +107,17 @@ def test_a_target_that_runs_what_is_not_there_is_found():
     makefile = "a:\n\tscripts/a.sh\nb:\n\tpython -m tests.sim --seeds 3\nc:\n\tscripts/c.sh\n\tpython -m tests.demo\n"
     names = frozenset({"scripts/a.sh", "tests/sim/__main__.py"})
     assert rules.missing_programs(makefile, names) == ["scripts/c.sh", "tests/demo"]
+
+
+def test_a_launcher_that_reaches_into_the_sdk_is_found():
+    wanted = {"resurge.page.Page", "resurge.session", "resurge", "resurge_libs.core"}
+    assert imports.sdk_beyond_formats(wanted) == ["resurge", "resurge.session"]
+
+
+def test_an_sdk_module_that_needs_torch_to_be_imported_is_found():
+    assert imports.eager_third_party("import os, torch.distributed\n") == ["torch.distributed"]
+    assert imports.eager_third_party("try:\n    from grpc import aio\nexcept ImportError:\n    aio = None\n") == [
+        "grpc"
+    ]
+    lazy = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\ndef f():\n    import torch\n"
+    assert imports.eager_third_party(lazy) == []
