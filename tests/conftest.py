@@ -1,0 +1,35 @@
+"""What all tests share: properties that repeat, a mark per layer, and no fork handlers of gRPC."""
+
+from __future__ import annotations
+
+import os
+
+# before any import of grpc: tests start processes, as services do
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+TESTS = Path(__file__).parent
+LAYERS_WITH_MARK = ("integration", "e2e", "gpu")
+
+# No deadline per example: on a busy machine it judges the machine. A failure prints the blob that repeats it.
+settings.register_profile(
+    "house",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("house")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    """Gives each test the mark of its layer, so that a layer can be left out or run alone."""
+    for item in items:
+        if not item.path.is_relative_to(TESTS):
+            continue
+        layer = item.path.relative_to(TESTS).parts[0]
+        if layer in LAYERS_WITH_MARK:
+            item.add_marker(layer)
