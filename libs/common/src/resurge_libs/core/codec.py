@@ -11,12 +11,33 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import is_dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from resurge_libs.core.codec_errors import NotCanonical, UnknownClass, UnsupportedType, WrongType
+from resurge_libs.core.codec_errors import (
+    CodecError,
+    MissingField,
+    NotCanonical,
+    UnknownClass,
+    UnknownField,
+    UnsupportedType,
+    WrongType,
+)
 from resurge_libs.core.codec_plan import ClassPlan, members_of, plan_of
 
-T = TypeVar("T")
+__all__ = [
+    "CodecError",
+    "Digester",
+    "MissingField",
+    "NotCanonical",
+    "UnknownClass",
+    "UnknownField",
+    "UnsupportedType",
+    "WrongType",
+    "decode",
+    "digest",
+    "encode",
+    "name_of",
+]
 
 DIGEST_BYTES = 32
 MEMO_LIMIT = 65_536

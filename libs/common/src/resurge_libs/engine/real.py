@@ -1,0 +1,40 @@
+"""The real clock, chance and ids behind the engine's ports. Decides nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+
+from resurge_libs.core.instant import Instant, Wall
+
+
+class RealClock:
+    """CLOCK_MONOTONIC and the wall clock of this machine."""
+
+    def monotonic(self) -> Instant:
+        """Monotonic seconds."""
+        return Instant(time.monotonic())
+
+    def wall(self) -> Wall:
+        """Unix seconds."""
+        return Wall(time.time())
+
+
+class RealEntropy:
+    """Chance from the operating system's seed."""
+
+    def __init__(self) -> None:
+        self._random = random.Random()
+
+    def jitter(self) -> float:
+        """A number in [0, 1)."""
+        return self._random.random()
+
+
+class RealIds:
+    """Random ids; two processes never make the same."""
+
+    def new(self, prefix: str) -> str:
+        """The prefix and 16 hexadecimal digits."""
+        return f"{prefix}-{uuid.uuid4().hex[:16]}"

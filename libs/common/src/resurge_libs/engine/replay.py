@@ -1,0 +1,68 @@
+"""Rebuilds a machine's durable state from its journal, and checks the digests. Pure over what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from resurge_libs.core import codec
+from resurge_libs.core.machine import Machine
+from resurge_libs.engine.ports import Damage, Entry, FactRecord, JournalUnusable, Replay
+
+D = TypeVar("D")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(Generic[D]):
+    """The durable state, the last entry's number, and what was lost on the way."""
+
+    durable: D
+    last_seq: int
+    damage: Damage | None
+    replayed: int
+
+
+def fact_record(fact: Any) -> FactRecord:
+    """The record of one fact."""
+    return FactRecord(codec.name_of(fact), codec.encode(fact))
+
+
+def facts_of(entry: Entry, fact_type: Any) -> tuple[Any, ...]:
+    """The facts of one entry. Raises CodecError, naming the place, when one cannot be read."""
+    return tuple(codec.decode(fact_type, record.body) for record in entry.facts)
+
+
+def restore(machine: Machine[Any], empty: D, replay: Replay, fact_type: Any, verify_each: bool = False) -> Restored[D]:
+    """Fold the journal's facts, starting at its snapshot or at `empty`.
+
+    Raises JournalUnusable when a fact cannot be read by this release or when the fold does not arrive at the recorded
+    digest: then the journal belongs to other rules, and deciding on from a guess would be worse than stopping.
+    """
+    durable, digester = empty, codec.Digester()
+    if replay.snapshot is not None:
+        durable = _decoded(type(empty), replay.snapshot.state, f"snapshot after entry {replay.snapshot.seq}")
+    last = len(replay.entries) - 1
+    for index, entry in enumerate(replay.entries):
+        for record in entry.facts:
+            durable = machine.evolve(durable, _decoded(fact_type, record.body, f"entry {entry.seq} ({entry.event})"))
+        if verify_each or index == last:
+            _check(digester.digest(durable), entry)
+    return Restored(durable, replay.last_seq, replay.damage, len(replay.entries))
+
+
+def _decoded(kind: Any, data: bytes, where: str) -> Any:
+    try:
+        return codec.decode(kind, data)
+    except codec.CodecError as error:
+        raise JournalUnusable(
+            f"journal {where} cannot be read by this release: {error}. "
+            "Start the release that wrote it, or give another state directory"
+        ) from error
+
+
+def _check(found: bytes, entry: Entry) -> None:
+    if found != entry.state_digest:
+        raise JournalUnusable(
+            f"journal entry {entry.seq} ({entry.event}, rules version {entry.rules_version}) does not replay to the "
+            f"state it recorded: {found.hex()[:16]} is not {entry.state_digest.hex()[:16]}"
+        )

@@ -1,0 +1,331 @@
+"""Runs one pure machine under asyncio. Decides nothing: it orders what others decide.
+
+The order that must hold, for each event: step (pure), append the facts to the journal, and only when they are
+durable: replies and effects, in the order of the steps. Steps are pipelined: the next event is stepped while the
+journal writes, one batch per turn of the loop. A step without facts waits behind earlier ones, so that no reply
+reveals a decision that could still be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from resurge_libs.core import codec
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.machine import Machine, Reply, Step
+from resurge_libs.core.refusals import InternalFault, Overloaded, RpcProblem
+from resurge_libs.engine.ports import Clock, Effects, Entry, Journal, JournalFailed, Snapshot
+from resurge_libs.engine.replay import fact_record
+
+S = TypeVar("S")
+_log = logging.getLogger(__name__)
+
+MAX_EVENTS_PER_TURN = 256
+"""After so many events the loop gets a turn, so that a flood cannot starve connections."""
+SHORTEST_REARM_S = 0.001
+"""A machine whose deadline stays in the past ticks at this rate at most."""
+PULSE_S = 0.25
+"""With a deadline ahead, the engine looks at the clock so often, to notice a pause of its process."""
+AFTER_PAUSE_S = 0.05
+"""After a pause, what arrived meanwhile gets so long to reach the inbox before expiry is judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """How one engine runs its machine. The event factories come from the machine's own package."""
+
+    tick: Callable[[], Any]
+    """Makes the event that says: a deadline passed."""
+    paused: Callable[[float], Any] | None = None
+    """Makes the event that says: this process did not run for so many seconds."""
+    late_tick_s: float = 0.5
+    snapshot_every: int = 1000
+    max_pending: int = 100_000
+    rules_version: int = 1
+    settings_digest: bytes = b""
+    on_step: Callable[[Any, Step[Any]], None] | None = None
+    """Called for each step after it is durable, before its actions: publish and log here."""
+    on_rejected: Callable[[Any, BaseException], None] | None = None
+    """Called once for each event on which `step` raised something other than a refusal."""
+    on_failed: Callable[[JournalFailed], None] | None = None
+    """Called once when the journal failed: the process should exit with a named error."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    event: Any
+    reply: asyncio.Future[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """What leaves once all earlier steps are durable: the effects of a step, or a refusal."""
+
+    asked: _Asked
+    step: Step[Any] | None
+    error: BaseException | None = None
+
+
+class Engine(Generic[S]):
+    """Owns one machine's state in one event loop. All methods belong to that loop's thread."""
+
+    def __init__(
+        self, machine: Machine[S], state: S, journal: Journal, effects: Effects, clock: Clock, options: EngineOptions
+    ) -> None:
+        self._machine, self._journal, self._effects, self._clock = machine, journal, effects, clock
+        self._options = options
+        self._state = self._published = state
+        self._seq = 0
+        self._inbox: deque[_Asked] = deque()
+        self._batch: list[Entry] = []
+        self._snapshot: Snapshot | None = None
+        self._outgoing: list[_Outgoing] = []
+        self._in_flight: deque[tuple[Future[None], list[_Outgoing]]] = deque()
+        self._digester = codec.Digester()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due: Instant | None = None
+        self._not_before: Instant | None = None
+        self._turn_planned = False
+        self._failure: JournalFailed | None = None
+        self._stopped = False
+
+    @property
+    def state(self) -> S:
+        """The state after the last step; its facts may not be durable yet, so never show it to others."""
+        return self._state
+
+    @property
+    def published(self) -> S:
+        """The state after the last durable step: what others may see."""
+        return self._published
+
+    @property
+    def failure(self) -> JournalFailed | None:
+        """Why the engine stopped deciding, if it did."""
+        return self._failure
+
+    def start(self, last_seq: int = 0) -> None:
+        """Begin in the running loop, numbering entries after `last_seq`."""
+        self._loop = asyncio.get_running_loop()
+        self._seq = last_seq
+        self._plan_turn()
+
+    def post(self, event: Any) -> None:
+        """Put an event into the inbox. Raises JournalFailed once the engine stopped deciding, Overloaded when full."""
+        self._put(_Asked(event, None))
+
+    def ask(self, event: Any) -> asyncio.Future[Any]:
+        """Put an event into the inbox; the future gets the step's Reply once it is durable.
+
+        Its result is None for a step that replies nothing. It raises what `step` raised as a refusal, InternalFault
+        when `step` failed, and JournalFailed when the decision could not be made durable.
+        """
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._put(_Asked(event, reply))
+        return reply
+
+    async def stop(self) -> None:
+        """Step what is in the inbox, wait until it is durable and its effects have run, then stop."""
+        while (self._inbox or self._in_flight or self._outgoing) and self._failure is None:
+            self._turn()
+            if self._in_flight:
+                await asyncio.wait([asyncio.wrap_future(future) for future, _ in self._in_flight])
+            await asyncio.sleep(0)
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # one turn: late clock, inbox, tick, journal
+
+    def _put(self, asked: _Asked) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._stopped:
+            raise InternalFault("the engine has stopped")
+        if len(self._inbox) >= self._options.max_pending:
+            raise Overloaded(what="events")
+        self._inbox.append(asked)
+        self._plan_turn()
+
+    def _plan_turn(self) -> None:
+        if self._loop is not None and not self._turn_planned:
+            self._turn_planned = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        if self._failure is not None or self._stopped:
+            return
+        now = self._clock.monotonic()
+        self._notice_pause(now)
+        for _ in range(min(MAX_EVENTS_PER_TURN, len(self._inbox))):
+            self._apply(self._inbox.popleft(), now)
+        if self._inbox:
+            self._plan_turn()  # expiry is judged only when the inbox is empty
+        else:
+            self._tick_if_due(now)
+        self._flush()
+        self._arm(now)
+
+    def _notice_pause(self, now: Instant) -> None:
+        if self._timer_due is None:
+            return
+        late_s = now - self._timer_due
+        if late_s <= self._options.late_tick_s:
+            return
+        self._timer_due = None
+        self._not_before = Instant(now + AFTER_PAUSE_S)
+        if self._options.paused is not None:
+            self._apply(_Asked(self._options.paused(late_s), None), now)
+
+    def _tick_if_due(self, now: Instant) -> None:
+        deadline = self._machine.next_deadline(self._state)
+        if deadline is None or deadline > now:
+            return
+        if self._not_before is not None and now < self._not_before:
+            return
+        self._not_before = None
+        self._apply(_Asked(self._options.tick(), None), now)
+
+    def _arm(self, now: Instant) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._timer_due = None
+        deadline = self._machine.next_deadline(self._state)
+        if deadline is None or self._loop is None or self._failure is not None:
+            return
+        wait_s = max(SHORTEST_REARM_S, min(deadline - now, PULSE_S))
+        if self._not_before is not None:
+            wait_s = max(wait_s, self._not_before - now)
+        self._timer_due = Instant(now + wait_s)
+        self._timer = self._loop.call_later(wait_s, self._turn)
+
+    def _apply(self, asked: _Asked, now: Instant) -> None:
+        try:
+            step = self._machine.step(self._state, asked.event, now)
+            entry = self._entry(asked.event, step) if step.facts else None
+        except RpcProblem as refusal:
+            self._outgoing.append(_Outgoing(asked, None, refusal))
+            return
+        except Exception as error:  # the root of one event: answered INTERNAL, not stored, so no restart meets it again
+            self._rejected(asked, error)
+            return
+        self._state = step.state
+        if entry is not None:
+            self._seq = entry.seq
+            self._batch.append(entry)
+            if entry.seq % self._options.snapshot_every == 0:
+                self._snapshot = self._snapshot_of(step.state, entry)
+        self._outgoing.append(_Outgoing(asked, step))
+
+    def _entry(self, event: Any, step: Step[Any]) -> Entry:
+        return Entry(
+            seq=self._seq + 1,
+            at=self._clock.wall(),
+            event=type(event).__name__,
+            because=step.reason,
+            facts=tuple(fact_record(fact) for fact in step.facts),
+            state_digest=self._digester.digest(step.state.durable),
+            rules_version=self._options.rules_version,
+            settings_digest=self._options.settings_digest,
+        )
+
+    def _snapshot_of(self, state: Any, entry: Entry) -> Snapshot:
+        return Snapshot(entry.seq, codec.encode(state.durable), entry.state_digest, entry.rules_version)
+
+    def _rejected(self, asked: _Asked, error: Exception) -> None:
+        self._outgoing.append(_Outgoing(asked, None, InternalFault(f"{type(asked.event).__name__}: {error!r}")))
+        if self._options.on_rejected is not None:
+            self._options.on_rejected(asked.event, error)
+        else:
+            _log.error("event_rejected event=%s", type(asked.event).__name__, exc_info=error)
+
+    # durability, then effects
+
+    def _flush(self) -> None:
+        if self._batch:
+            future = self._journal.append(tuple(self._batch))
+            self._in_flight.append((future, self._outgoing))
+            self._batch, self._outgoing = [], []
+            if self._snapshot is not None:
+                self._journal.snapshot(self._snapshot)
+                self._snapshot = None
+            if not future.done():
+                future.add_done_callback(self._durable_from_thread)
+                return
+        if self._in_flight:
+            self._in_flight[-1][1].extend(self._outgoing)
+            self._outgoing = []
+            self._durable()
+        else:
+            ready, self._outgoing = self._outgoing, []
+            self._run_all(ready)
+
+    def _durable_from_thread(self, future: Future[None]) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._durable)
+
+    def _durable(self) -> None:
+        while self._in_flight and self._in_flight[0][0].done():
+            future, ready = self._in_flight[0]
+            error = future.exception()
+            if error is not None:
+                self._fail(error)
+                return
+            self._in_flight.popleft()
+            self._run_all(ready)
+
+    def _run_all(self, ready: list[_Outgoing]) -> None:
+        for item in ready:
+            if item.step is None:
+                _settle(item.asked.reply, error=item.error)
+                continue
+            self._published = item.step.state
+            if self._options.on_step is not None:
+                self._options.on_step(item.asked.event, item.step)
+            for action in item.step.actions:
+                if isinstance(action, Reply):
+                    _settle(item.asked.reply, action.value)
+                else:
+                    self._run_effect(action)
+            _settle(item.asked.reply)
+
+    def _run_effect(self, action: Any) -> None:
+        try:
+            self._effects.run(action)
+        except Exception:  # the root of one effect: a broken one must not keep the others from running
+            _log.exception("effect_failed action=%s", type(action).__name__)
+
+    def _fail(self, error: BaseException) -> None:
+        failure = error if isinstance(error, JournalFailed) else JournalFailed(f"the journal failed: {error!r}")
+        self._failure = failure
+        waiting = [item.asked for _, ready in self._in_flight for item in ready]
+        waiting += [item.asked for item in self._outgoing] + list(self._inbox)
+        self._in_flight.clear()
+        self._outgoing, self._batch = [], []
+        self._inbox.clear()
+        for asked in waiting:
+            _settle(asked.reply, error=failure)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._options.on_failed is not None:
+            self._options.on_failed(failure)
+        else:
+            _log.critical("journal_failed reason=%s", failure)
+
+
+def _settle(reply: asyncio.Future[Any] | None, value: Any = None, error: BaseException | None = None) -> None:
+    if reply is None or reply.done():
+        return
+    if error is not None:
+        reply.set_exception(error)
+    else:
+        reply.set_result(value)

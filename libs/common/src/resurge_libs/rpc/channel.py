@@ -1,0 +1,26 @@
+"""Opens client channels with the house's options and the job token. Connects lazily; decides nothing."""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.rpc.auth import require_token
+from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.options import channel_options
+
+
+def open_channel(endpoint: Endpoint, limits: TimeLimits, token: str | None = None) -> grpc.aio.Channel:
+    """An asyncio channel. Raises TokenMissing for an endpoint that needs a token when there is none.
+
+    The token itself travels in each call's metadata: see `rpc.context.call_metadata`.
+    """
+    require_token(endpoint, token)
+    return grpc.aio.insecure_channel(endpoint.target, options=channel_options(limits))
+
+
+def open_sync_channel(endpoint: Endpoint, limits: TimeLimits, token: str | None = None) -> grpc.Channel:
+    """A channel for blocking calls, as command-line tools make them. Raises TokenMissing as `open_channel` does."""
+    require_token(endpoint, token)
+    return grpc.insecure_channel(endpoint.target, options=channel_options(limits))

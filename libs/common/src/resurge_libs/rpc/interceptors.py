@@ -1,0 +1,83 @@
+"""Turns what a servicer raises into the call's status, so that servicers hold no error mapping. Decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from resurge_libs.core.refusals import InternalFault, RpcProblem
+from resurge_libs.rpc.errors import abort
+
+_log = logging.getLogger(__name__)
+
+
+class RefusalInterceptor(grpc.aio.ServerInterceptor):
+    """Answers a raised RpcProblem with its status and detail, anything else with INTERNAL."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
+        """Wrap the method's handler."""
+        handler = await continuation(handler_call_details)
+        details: Any = handler_call_details
+        return handler if handler is None else answering(handler, details.method)
+
+
+def answering(handler: Any, method: str) -> grpc.RpcMethodHandler:
+    """The handler, with what it raises turned into a status."""
+    kind = (bool(handler.request_streaming), bool(handler.response_streaming))
+    behavior = {
+        (False, False): handler.unary_unary,
+        (False, True): handler.unary_stream,
+        (True, False): handler.stream_unary,
+        (True, True): handler.stream_stream,
+    }[kind]
+    make: Any = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[kind]
+    wrapped = _stream(behavior, method) if handler.response_streaming else _unary(behavior, method)
+    return make(
+        wrapped,
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )
+
+
+def _unary(behavior: Any, method: str) -> Any:
+    async def answer(request: Any, context: Any) -> Any:
+        try:
+            return await behavior(request, context)
+        except RpcProblem as problem:
+            await abort(context, problem)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # the root of one call: logged once, answered INTERNAL
+            _log.exception("call_failed method=%s", method)
+            await abort(context, InternalFault(f"{method}: {error!r}"))
+
+    return answer
+
+
+def _stream(behavior: Any, method: str) -> Any:
+    async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for message in behavior(request, context):
+                yield message
+        except RpcProblem as problem:
+            await abort(context, problem)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # the root of one call: logged once, answered INTERNAL
+            _log.exception("call_failed method=%s", method)
+            await abort(context, InternalFault(f"{method}: {error!r}"))
+
+    return answer

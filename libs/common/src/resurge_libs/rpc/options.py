@@ -1,0 +1,58 @@
+"""The gRPC options of every server and channel of the house, from the table of time limits. Pure."""
+
+from __future__ import annotations
+
+import json
+
+from resurge_libs.core.time_limits import TimeLimits
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_PENDING_REQUESTS = 100_000
+"""A burst of more than 1,000 simultaneous calls is silently cancelled at gRPC's own default."""
+
+Options = list[tuple[str, str | int]]
+
+
+def server_options(limits: TimeLimits) -> Options:
+    """Options of a server. Its ping timeout is longer than a lease, so that an earlier close is the kernel's word."""
+    return [
+        ("grpc.server.max_pending_requests", MAX_PENDING_REQUESTS),
+        ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING_REQUESTS),
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_concurrent_streams", MAX_PENDING_REQUESTS),
+        ("grpc.http2.ping_timeout_ms", _ms(limits.server_ping_timeout_s)),
+        ("grpc.keepalive_timeout_ms", _ms(limits.server_ping_timeout_s)),
+        *_both_sides(limits),
+    ]
+
+
+def channel_options(limits: TimeLimits) -> Options:
+    """Options of a client channel: pings find a dead peer within `client_ping_timeout_s`."""
+    return [
+        ("grpc.initial_reconnect_backoff_ms", _ms(limits.reconnect_backoff_min_s)),
+        ("grpc.min_reconnect_backoff_ms", _ms(limits.reconnect_backoff_min_s)),
+        ("grpc.max_reconnect_backoff_ms", _ms(limits.reconnect_backoff_max_s)),
+        ("grpc.http2.ping_timeout_ms", _ms(limits.client_ping_timeout_s)),
+        ("grpc.keepalive_timeout_ms", _ms(limits.client_ping_timeout_s)),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_retries", 0),  # retries are ours alone: by request id, and only where it is safe
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"pick_first": {}}]})),
+        *_both_sides(limits),
+    ]
+
+
+def _both_sides(limits: TimeLimits) -> Options:
+    return [
+        ("grpc.keepalive_time_ms", _ms(limits.keepalive_s)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ]
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
