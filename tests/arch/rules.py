@@ -19,7 +19,7 @@ FUNCTION_LINES = 60
 PARAMETERS = 6
 MAKE_TARGET_LINES = 3
 
-TASK_ROOT = re.compile(r"# task root: \S.*")
+TASK_ROOT = re.compile(r"# (?:task root|the root of one [\w ]+): \S.*")
 HOME_PATH = re.compile(r"(?<![\w.~$})>*-])/(?:" + "|".join(("home", "Users", "root", "work")) + r")/[\w.]")
 REGISTRY_HOST = re.compile(
     r"pypi\.org|pythonhosted\.org|pytorch\.org/whl|npmjs\.(?:org|com)|deb\.debian\.org|crates\.io|proxy\.golang\.org"
@@ -89,7 +89,7 @@ def _fixed(args: list[ast.expr]) -> bool:
 
 
 def broad_excepts(source: str) -> list[Finding]:
-    """Handlers of everything that do not pass it on, without `# task root: <reason>` on their line."""
+    """Handlers of everything that do not pass it on, without `# task root: <reason>` (or `# the root of one call: …`) on it."""
     lines = source.splitlines()
     found = []
     for node in ast.walk(ast.parse(source)):

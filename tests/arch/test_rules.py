@@ -49,6 +49,7 @@ GOOD = [
         rules.broad_excepts,
         "try:\n    f()\nexcept Exception:  # task root: one bad request must not end the server\n    log()\n",
     ),
+    (rules.broad_excepts, "try:\n    f()\nexcept Exception:  # the root of one call: answered INTERNAL\n    log()\n"),
     (rules.broad_excepts, "try:\n    f()\nexcept BaseException:\n    undo()\n    raise\n"),
     (rules.broad_excepts, "try:\n    f()\nexcept ValueError:\n    pass\n"),
     (
