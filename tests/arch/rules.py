@@ -89,7 +89,7 @@ def _fixed(args: list[ast.expr]) -> bool:
 
 
 def broad_excepts(source: str) -> list[Finding]:
-    """Handlers of everything that do not pass it on, without `# task root: <reason>` (or `# the root of one call: …`) on it."""
+    """Handlers of everything that do not pass it on, without a comment `task root: <reason>` on their line."""
     lines = source.splitlines()
     found = []
     for node in ast.walk(ast.parse(source)):
