@@ -20,11 +20,11 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler:
         """Wrap the method's handler."""
-        handler = await continuation(handler_call_details)
+        handler: Any = await continuation(handler_call_details)
         details: Any = handler_call_details
         return handler if handler is None else answering(handler, details.method)
 
