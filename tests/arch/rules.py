@@ -191,3 +191,15 @@ def missing_programs(makefile: str, names: frozenset[str]) -> list[str]:
     return [name for name in scripts if name not in names] + [
         name for name in modules if not {f"{name}.py", f"{name}/__main__.py"} & names
     ]
+
+
+def proto_fields(source: str) -> list[Finding]:
+    """Times that are bare numbers or text, and JSON inside strings."""
+    found = []
+    for number, line in enumerate(source.splitlines(), start=1):
+        match = re.match(
+            r"\s*(?:repeated |optional )?(?:double|float|s?u?int\d+|s?fixed\d+|string|bytes) (\w+) =", line
+        )
+        if match and re.search(r"_(?:s|ms|us|ns|at|time|timestamp|json)$|^(?:ts|timestamp|json)$", match[1]):
+            found.append((number, f"{match[1]}: times are Timestamp or Duration, structure is a message"))
+    return found

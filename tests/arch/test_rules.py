@@ -33,6 +33,9 @@ BAD = [
     (rules.skips, "import pytest\n\ndef test_a():\n    pytest.skip('')\n"),
     (rules.skips, "import pytest\n\nt = pytest.importorskip('torch')\n"),
     (rules.make_targets, "a: b\n\tone\n\ttwo\n\tthree\n\tfour\n\nb:\n\tone\n"),
+    (rules.proto_fields, "  string output_json = 5;\n"),
+    (rules.proto_fields, "  repeated double waits_ms = 5;\n"),
+    (rules.proto_fields, "  optional int64 sent_at = 5;\n"),
     (rules.machine_words, f"path = '{SLASH}home/somebody/x'\n"),
     (rules.machine_words, f"see {SLASH}work/notes\n"),
     (rules.machine_words, "pip install --index-url https" + "://example.org/simple\n"),
@@ -56,6 +59,7 @@ GOOD = [
         rules.skips,
         "import pytest\n\n@pytest.mark.skipif(True, reason='no GPU')\ndef test_a():\n    pytest.skip('no torch')\n",
     ),
+    (rules.proto_fields, "  google.protobuf.Duration limit_s = 5;\n  uint32 status = 6;\n  string reason = 7;\n"),
     (rules.make_targets, "a: b\n\tone\n\ttwo\n\n\tthree\n"),
     (
         rules.machine_words,
