@@ -30,6 +30,7 @@ def _texts() -> tuple[str, ...]:
 
 RULES: dict[rules.Rule, Callable[[], Iterable[str]]] = {
     rules.sizes: _python,
+    rules.vague_names: repo.product_python,
     rules.environment: _without_settings,
     rules.sleeps: repo.test_python,
     rules.broad_excepts: _python,

@@ -54,6 +54,16 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return len(names) - (1 if names[:1] in (["self"], ["cls"]) else 0)
 
 
+def vague_names(source: str) -> list[Finding]:
+    """Classes and functions whose name says nothing an operator would say."""
+    return [
+        (node.lineno, f"{node.name}: say what it does in the field's words")
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.search(r"(?:^|_)(?:manager|helper|utils?)(?:_|$)|Manager|Helper|Utils?(?![a-z])", node.name)
+    ]
+
+
 def environment(source: str) -> list[Finding]:
     """Reads or writes of the process environment."""
     words = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}

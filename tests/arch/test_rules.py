@@ -16,6 +16,8 @@ BAD = [
     (rules.sizes, "async " + LONG_FUNCTION),
     (rules.sizes, LONG_CLASS),
     (rules.sizes, "def f(a, b, c, d, *, e, f, g): ...\n"),
+    (rules.vague_names, "class WorkerManager: ...\n"),
+    (rules.vague_names, "def log_helper(): ...\n"),
     (rules.environment, "import os\nx = os.environ['A']\n"),
     (rules.environment, "import os\nx = os.getenv('A')\n"),
     (rules.environment, "from os import environ\n"),
@@ -46,6 +48,7 @@ GOOD = [
     (rules.sizes, "x = 1\n" * rules.MODULE_LINES),
     (rules.sizes, "def test_a(a, b, c, d, e, f, g): ...\n"),
     (rules.sizes, "class C:\n    def f(self, a, b, c, d, e, f): ...\n"),
+    (rules.vague_names, "class Utility: ...\ndef managers_of(x): ...\n"),
     (rules.environment, "import os\nx = os.path.join('a', 'b')\nenviron = {}\n"),
     (rules.sleeps, "import asyncio\nasync def f(s):\n    await asyncio.sleep(0)\n    await asyncio.sleep(s)\n"),
     (
