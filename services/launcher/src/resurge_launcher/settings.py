@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import ipaddress
+import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -190,3 +191,13 @@ class RunSettings:
     def spares(self) -> int:
         """Nodes beyond those that run."""
         return self.max_nodes - self.min_nodes
+
+
+def environment() -> dict[str, str]:
+    """The environment as it stands at start; nothing else of the launcher reads it."""
+    return dict(os.environ)
+
+
+def forbid_grpc_fork_hooks() -> None:
+    """Before gRPC is imported: its fork handlers stay out, for workers are exec'd and never forked from here."""
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

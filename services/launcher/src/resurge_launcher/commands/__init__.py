@@ -1,0 +1,1 @@
+"""The subcommands of `resurge`, one module each, imported only when called."""

@@ -1,0 +1,284 @@
+"""From resolved options to RunSettings: fills what follows from others, and refuses what cannot run.
+
+Creates at most the state and log directories, to prove that they can be written; starts nothing. Raises UsageProblem.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resurge_launcher.commands import machine, rdzv_conf
+from resurge_launcher.commands.place import Place, endpoint_of, node_of
+from resurge_launcher.commands.sources import Sourced
+from resurge_launcher.settings import Endpoint, Entry, EntryKind, OnExcluded, OnLostControl, RunSettings
+from resurge_launcher.usage import UsageProblem
+from resurge_libs.core.time_limits import TimeLimits, WrongOrder
+
+Resolved = Mapping[str, Sourced]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a command sees of the world: taken once at start."""
+
+    environ: Mapping[str, str]
+    host_name: str
+    run_name: str  # fresh name for a job on one node that was given none
+    python: str
+
+
+def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: Path | None) -> RunSettings:
+    """The whole of a `resurge run`. Raises UsageProblem for anything that cannot run."""
+    min_nodes, max_nodes = resolved["nnodes"].value
+    conf = rdzv_conf.read(resolved["rdzv_conf"])
+    place = node_of(resolved, here.environ, here.host_name, max_nodes)
+    endpoint, notices = endpoint_of(resolved, here.environ, max_nodes)
+    job_id = job_id_of(resolved, here, several=endpoint is not None)
+    limits, heartbeat_s = limits_of(resolved, conf.limits)
+    serve_here = _serves_here(endpoint, conf.is_host)
+    settings = RunSettings(
+        job_id=job_id,
+        attempt=attempt_of(resolved, here.environ),
+        min_nodes=min_nodes,
+        max_nodes=max_nodes,
+        nproc_per_node=nproc_of(resolved["nproc_per_node"], here.environ),
+        max_restarts=resolved["max_restarts"].value,
+        segment=segment_of(resolved, conf.segment, min_nodes),
+        no_restart_exit_code=resolved["no_restart_exit_code"].value,
+        strict_fence=resolved["strict_fence"].value,
+        entry=entry,
+        role=resolved["role"].value,
+        node_id=place.node_id,
+        host_name=here.host_name,
+        node_rank=place.node_rank,
+        infra_rank=place.infra_rank,
+        domain=resolved["domain"].value or "",
+        local_addr=resolved["local_addr"].value,
+        take_over=resolved["take_over"].value,
+        endpoint=endpoint,
+        serve_here=serve_here,
+        standalone=resolved["standalone"].value,
+        job_token=token_of(endpoint, here.environ),
+        master_addr=resolved["master_addr"].value,
+        master_port=resolved["master_port"].value if resolved["master_port"].is_given else None,
+        rdzv_conf=resolved["rdzv_conf"].value or {},
+        config_path=config,
+        limits=limits,
+        rank_heartbeat_limit_s=heartbeat_s,
+        on_lost_control=OnLostControl(resolved["on_lost_control"].value),
+        on_excluded=OnExcluded(resolved["on_excluded"].value),
+        signals_to_handle=resolved["signals_to_handle"].value,
+        state_dir=_state_dir(resolved, here.environ, job_id),
+        run_dir=_run_dir(resolved, here.environ, job_id, place),
+        log_dir=_path_or_none(resolved["log_dir"]),
+        redirects=resolved["redirects"].value,
+        tee=resolved["tee"].value,
+        local_ranks_filter=resolved["local_ranks_filter"].value,
+        python=here.environ.get("PYTHON_EXEC", here.python),
+        environ=here.environ,
+        notices=(*_notices(resolved, min_nodes, max_nodes), *notices, *conf.notices),
+    )
+    _check_streams(resolved, settings.nproc_per_node)
+    return settings
+
+
+def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
+    """Refuse directories that cannot be written, before anything starts."""
+    if settings.endpoint is None or settings.serve_here or resolved["state_dir"].is_given:
+        why = machine.why_not_writable(settings.state_dir)
+        if why is not None:
+            raise UsageProblem(
+                resolved["state_dir"].field if resolved["state_dir"].is_given else "--state-dir",
+                f"{settings.state_dir} cannot be used: {why}",
+                "Name a directory on a local file system that you may write, for example --state-dir ./resurge-state.",
+            )
+    if settings.log_dir is not None:
+        why = machine.why_not_writable(settings.log_dir)
+        if why is not None:
+            raise UsageProblem(
+                resolved["log_dir"].field,
+                f"{settings.log_dir} cannot be used: {why}",
+                "Name a directory that you may write.",
+            )
+
+
+def entry_of(resolved: Resolved, command: tuple[str, ...]) -> Entry:
+    """The program to run: a script that exists, a module, or a program on the path."""
+    is_module, is_program = resolved["module"].value, resolved["no_python"].value
+    if is_module and is_program:
+        raise UsageProblem("--module", "cannot go with --no-python", "Leave one of them out.")
+    if not command:
+        raise UsageProblem(
+            "training script",
+            "is missing",
+            "Name it last, its own arguments after it: resurge run train.py --epochs 3.",
+        )
+    program, args = command[0], command[1:]
+    if is_module:
+        if not all(part.isidentifier() for part in program.split(".")):
+            right = "Give a module as import would, for example package.train."
+            raise UsageProblem("training module", f"{program!r} is no module name", right)
+        return Entry(EntryKind.MODULE, program, args)
+    if is_program:
+        if shutil.which(program) is None:
+            right = "Give a path to a program that may be executed, or a name that is on PATH."
+            raise UsageProblem("program", f"{program!r} cannot be executed", right)
+        return Entry(EntryKind.PROGRAM, program, args)
+    path = Path(program)
+    if path.is_dir():
+        raise UsageProblem(
+            "training script", f"{program!r} is a directory", "Give the script in it, or a module with -m."
+        )
+    if not path.is_file():
+        near = "" if path.parent.is_dir() else f" ({str(path.parent)!r} does not exist either)"
+        right = "Check the path and the working directory; a module goes with -m, another program with --no-python."
+        raise UsageProblem("training script", f"{program!r} does not exist{near}", right)
+    return Entry(EntryKind.SCRIPT, program, args)
+
+
+def nproc_of(item: Sourced, environ: Mapping[str, str]) -> int:
+    """Workers on this node, words resolved by looking at the machine."""
+    match item.value:
+        case int() as number:
+            return number
+        case "cpu":
+            return machine.cpu_count()
+        case "gpu":
+            found = machine.gpu_count(environ)
+            if not found:
+                raise UsageProblem(item.field, "is gpu, and no GPU is visible here", "Give a number, cpu or auto.")
+            return found
+        case _:
+            return machine.gpu_count(environ) or machine.cpu_count()
+
+
+def segment_of(resolved: Resolved, from_conf: int | None, min_nodes: int) -> int:
+    """The segment; it must divide MIN."""
+    item = resolved["segment"]
+    segment = from_conf if from_conf is not None and not item.is_given else int(item.value)
+    if segment > 1 and min_nodes % segment:
+        field = item.field if item.is_given else "segment in --rdzv-conf"
+        fitting = [str(n) for n in range(2, min_nodes + 1) if min_nodes % n == 0][:6]
+        right = f"Give a divisor of {min_nodes}: {', '.join(fitting)}." if fitting else "Leave it out for one node."
+        raise UsageProblem(field, f"{segment} does not divide MIN {min_nodes} of --nnodes", right)
+    return segment
+
+
+def job_id_of(resolved: Resolved, here: Surroundings, several: bool) -> str:
+    """The job's name: as given, else Slurm's, else a fresh one on one node, else 'default'."""
+    item = resolved["job_id"]
+    if item.is_given:
+        return str(item.value)
+    environ = here.environ
+    if environ.get("SLURM_ARRAY_JOB_ID"):
+        return f"{environ['SLURM_ARRAY_JOB_ID']}_{environ.get('SLURM_ARRAY_TASK_ID', '0')}"
+    if environ.get("SLURM_JOB_ID"):
+        return environ["SLURM_JOB_ID"]
+    return "default" if several else here.run_name
+
+
+def attempt_of(resolved: Resolved, environ: Mapping[str, str]) -> int:
+    """The scheduler's count of launches, from 0."""
+    item = resolved["attempt"]
+    if item.is_given:
+        return int(item.value)
+    text = environ.get("SLURM_RESTART_COUNT", "0")
+    return int(text) if text.isdigit() else 0
+
+
+def limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> tuple[TimeLimits, float | None]:
+    """The table of time limits, in order, and the heartbeat limit (None: never)."""
+    given: dict[str, Any] = dict(from_conf)
+    for item in resolved.values():
+        if item.option.section == "limits" and item.is_given and item.value is not None:
+            given[item.option.name] = item.value
+    heartbeat = resolved["hang_limit_s"]
+    try:
+        limits = TimeLimits(**given)
+    except WrongOrder as wrong:
+        named = ", ".join(item.field for item in resolved.values() if item.option.section == "limits" and item.is_given)
+        raise UsageProblem(
+            named or "--rdzv-conf", str(wrong).rstrip("."), "See --print-config for all of them."
+        ) from None
+    return limits, None if heartbeat.is_given and heartbeat.value is None else limits.hang_limit_s
+
+
+def token_of(endpoint: Endpoint | None, environ: Mapping[str, str]) -> str:
+    """The job's shared secret; a must where other machines can reach the endpoint."""
+    token = environ.get("RESURGE_JOB_TOKEN", "")
+    if endpoint is not None and not endpoint.is_local and not token:
+        raise UsageProblem(
+            "RESURGE_JOB_TOKEN",
+            f"is not set, and {endpoint} can be reached from other machines",
+            "Set the variable to one secret on every node, for example the output of `openssl rand -hex 16`.",
+        )
+    return token
+
+
+def _serves_here(endpoint: Endpoint | None, is_host: bool | None) -> bool:
+    if endpoint is None:
+        return True
+    if is_host is not None:
+        return is_host
+    return bool(endpoint.unix_path) or machine.names_this_host(endpoint.host)
+
+
+def _state_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str) -> Path:
+    item = resolved["state_dir"]
+    return Path(item.value).absolute() if item.is_given else machine.state_root(environ) / job_id
+
+
+def _run_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str, place: Place) -> Path:
+    item = resolved["run_dir"]
+    if item.is_given:
+        if len(str(Path(item.value).absolute())) > 60:
+            raise UsageProblem(
+                item.field, "is longer than 60 characters", "Sockets need a short path, such as /tmp/run1."
+            )
+        return Path(item.value).absolute()
+    return machine.run_root(environ) / f"{_short(job_id)}-{_short(place.node_id)}"
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:10]
+
+
+def _path_or_none(item: Sourced) -> Path | None:
+    return Path(item.value).absolute() if item.value else None
+
+
+def _check_streams(resolved: Resolved, nproc: int) -> None:
+    ranks_of = {
+        "redirects": resolved["redirects"].value.per_rank,
+        "tee": resolved["tee"].value.per_rank,
+        "local_ranks_filter": resolved["local_ranks_filter"].value or (),
+    }
+    for name, ranks in ranks_of.items():
+        beyond = sorted(rank for rank in ranks if rank >= nproc)
+        if beyond:
+            problem = f"names local rank {beyond[0]}, and this node has {nproc} {'worker' if nproc == 1 else 'workers'}"
+            raise UsageProblem(resolved[name].field, problem, f"Give ranks from 0 to {nproc - 1}.")
+
+
+def _notices(resolved: Resolved, min_nodes: int, max_nodes: int) -> list[str]:
+    notices = []
+    if max_nodes > min_nodes:
+        spares = max_nodes - min_nodes
+        notices.append(
+            f"--nnodes {min_nodes}:{max_nodes}: {min_nodes} {'node runs' if min_nodes == 1 else 'nodes run'}, "
+            f"up to {spares} {'waits as a spare' if spares == 1 else 'wait as spares'}."
+        )
+    for item in resolved.values():
+        if item.is_given and not item.option.has_effect:
+            notices.append(
+                f"{item.source} is accepted and has no effect: {item.option.help.removeprefix('No effect: ')}"
+            )
+    backend = resolved["rdzv_backend"]
+    if backend.is_given and backend.value != "resurge":
+        notices.append(f"{backend.source} {backend.value} is accepted; Resurge's own rendezvous is used.")
+    return notices

@@ -1,0 +1,71 @@
+"""Facts about this machine that settings depend on: CPUs, GPUs, host names, writable directories.
+
+Looks; changes nothing but for creating a directory that it was asked to prove writable.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def cpu_count() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def gpu_count(environ: Mapping[str, str], root: Path = Path("/")) -> int:
+    """GPUs that workers would see: CUDA_VISIBLE_DEVICES where set, else what the driver shows. No driver is loaded."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([item for item in visible.split(",") if item.strip() not in ("", "-1", "NoDevFiles")])
+    listed = root / "proc/driver/nvidia/gpus"
+    if listed.is_dir():
+        return len(list(listed.iterdir()))
+    return len([node for node in (root / "dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
+
+
+def names_this_host(host: str) -> bool:
+    """True when the address can be bound here, that is, when it is one of this machine's own."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(address)
+            return True
+        except OSError:
+            continue
+    return False
+
+
+def why_not_writable(directory: Path) -> str | None:
+    """Create the directory where it is missing and write to it; the reason when that fails, None when it works."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return None
+    except (FileExistsError, NotADirectoryError):
+        return "is not a directory"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def state_root(environ: Mapping[str, str]) -> Path:
+    """Where jobs keep durable state unless told: a local file system, which homes on clusters mostly are not."""
+    if environ.get("XDG_STATE_HOME"):
+        return Path(environ["XDG_STATE_HOME"]) / "resurge"
+    return Path(f"/var/tmp/resurge-{os.getuid()}")
+
+
+def run_root(environ: Mapping[str, str]) -> Path:
+    """Where launchers keep sockets and pages unless told; short, for the length of a socket's path is limited."""
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK) and len(runtime) < 40:
+        return Path(runtime) / "resurge"
+    return Path(tempfile.gettempdir()) / f"resurge-{os.getuid()}"

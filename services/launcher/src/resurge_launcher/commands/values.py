@@ -1,0 +1,216 @@
+"""Text to value: one pure function per kind of option. Raises Wrong with what would be right; knows no names."""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Callable, Mapping
+
+from resurge_launcher.settings import Endpoint, Std, StreamChoice
+
+DEFAULT_PORT = 29400  # torchrun's own default of --rdzv-endpoint without a port
+MAX_NODES = 1_000_000
+MAX_WORKERS_PER_NODE = 4096
+_STREAM_PER_RANK = re.compile(r"^\d+:[0-3](,\d+:[0-3])*$")
+_DURATION = re.compile(r"^([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)(ms|s|m|h)?$")
+_UNITS_S = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_JOB_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$")
+_NODE_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,254}$")
+
+
+class Wrong(ValueError):
+    """A text that is no value of its kind: what is wrong, and what would be right."""
+
+    def __init__(self, problem: str, right: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.right = right
+
+
+def text(value: str) -> str:
+    """Any text that is not empty."""
+    if not value.strip():
+        raise Wrong("is empty", "Give a value, or leave the option out.")
+    return value
+
+
+def switch(value: str) -> bool:
+    """Yes or no, as variables and files write it."""
+    match value.strip().lower():
+        case "1" | "true" | "yes" | "on":
+            return True
+        case "0" | "false" | "no" | "off" | "":
+            return False
+        case _:
+            raise Wrong(f"{value!r} is neither yes nor no", "Give 1 or 0.")
+
+
+def whole(value: str, low: int, high: int) -> int:
+    """A whole number within bounds."""
+    try:
+        number = int(value)
+    except ValueError:
+        raise Wrong(f"{value!r} is not a whole number", f"Give a whole number from {low} to {high}.") from None
+    if not low <= number <= high:
+        raise Wrong(f"{number} is out of range", f"Give a whole number from {low} to {high}.")
+    return number
+
+
+def nnodes(value: str) -> tuple[int, int]:
+    """`N` or `MIN:MAX`."""
+    right = "Give N, or MIN:MAX with 1 <= MIN <= MAX, for example 2:3 for two nodes that run and one spare."
+    parts = value.split(":")
+    if len(parts) > 2 or not all(re.fullmatch(r"-?\d+", part) for part in parts):
+        raise Wrong(f"{value!r} is not a number of nodes", right)
+    low, high = int(parts[0]), int(parts[-1])
+    if low < 1:
+        raise Wrong(f"{low} nodes cannot run a job" if len(parts) == 1 else f"MIN {low} is below 1", right)
+    if low > high:
+        raise Wrong(f"MIN {low} is greater than MAX {high}", right)
+    if high > MAX_NODES:
+        raise Wrong(f"{high} nodes are more than {MAX_NODES}", right)
+    return low, high
+
+
+def nproc(value: str) -> int | str:
+    """A number of workers, or a word that is resolved on the machine: cpu, gpu, auto."""
+    right = f"Give a whole number from 1 to {MAX_WORKERS_PER_NODE}, or cpu, gpu, auto."
+    if value in ("cpu", "gpu", "auto"):
+        return value
+    if not re.fullmatch(r"-?\d+", value):
+        raise Wrong(f"{value!r} is not a number of workers", right)
+    if not 1 <= int(value) <= MAX_WORKERS_PER_NODE:
+        raise Wrong(f"{value} workers per node are not possible", right)
+    return int(value)
+
+
+def seconds(value: str) -> float:
+    """A duration: a number of seconds, or with a unit, for example 500ms, 2s, 10m, 1h."""
+    right = "Give seconds, or a number with ms, s, m or h, for example 30 or 500ms."
+    found = _DURATION.match(value.strip().lower())
+    if found is None:
+        raise Wrong(f"{value!r} is not a duration", right)
+    duration_s = float(found[1]) * _UNITS_S[found[2]]
+    if not math.isfinite(duration_s):
+        raise Wrong(f"{value!r} is not finite", right)
+    return duration_s
+
+
+def seconds_or_never(value: str) -> float | None:
+    """A duration, or none/null for no limit."""
+    return None if value.strip().lower() in ("none", "null", "") else seconds(value)
+
+
+def port(value: str) -> int:
+    """A TCP port."""
+    return whole(value, 1, 65535)
+
+
+def endpoint(value: str) -> Endpoint:
+    """`HOST[:PORT]`, `[IPV6]:PORT` or `unix:PATH`."""
+    right = f"Give HOST:PORT, [IPV6]:PORT or unix:/PATH, for example n0:{DEFAULT_PORT}."
+    if value.startswith("unix:"):
+        path = value.removeprefix("unix:").removeprefix("//")
+        if not path.startswith("/") or len(path) > 100:
+            raise Wrong(f"{value!r} does not name an absolute path of at most 100 characters", right)
+        return Endpoint(unix_path=path)
+    if "://" in value:
+        raise Wrong(f"{value!r} is a URL", right)
+    bracketed = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::(.*))?", value)
+    if bracketed:
+        host, port_text = bracketed[1], bracketed[2]
+    elif value.count(":") > 1:
+        raise Wrong(f"{value!r} has more than one colon; an IPv6 address stands in brackets", right)
+    else:
+        host, colon, rest = value.partition(":")
+        port_text = rest if colon else None
+    if not host or not re.fullmatch(r"[A-Za-z0-9_.:%-]+", host):
+        raise Wrong(f"{value!r} names no host", right)
+    if port_text is None:
+        return Endpoint(host=host, port=DEFAULT_PORT)
+    try:
+        return Endpoint(host=host, port=port(port_text))
+    except Wrong as wrong:
+        raise Wrong(f"port {wrong.problem}", right) from None
+
+
+def streams(value: str) -> StreamChoice:
+    """One of 0 (none), 1 (stdout), 2 (stderr), 3 (both), or per local rank, for example 0:3,1:2."""
+    if value in ("0", "1", "2", "3"):
+        return StreamChoice(everywhere=Std(int(value)))
+    if not _STREAM_PER_RANK.match(value):
+        raise Wrong(
+            f"{value!r} chooses no streams",
+            "Give 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or one per local rank, for example 0:3,1:2.",
+        )
+    pairs = (item.split(":") for item in value.split(","))
+    return StreamChoice(per_rank={int(rank): Std(int(std)) for rank, std in pairs})
+
+
+def local_ranks(value: str) -> frozenset[int] | None:
+    """Local ranks, comma-separated; empty text means all."""
+    if not value.strip():
+        return None
+    if not re.fullmatch(r"\d+(,\d+)*", value):
+        raise Wrong(f"{value!r} is not a list of local ranks", "Give numbers with commas, for example 0,1,2.")
+    return frozenset(int(item) for item in value.split(","))
+
+
+def signals(value: str) -> tuple[signal.Signals, ...]:
+    """Names of signals, comma-separated."""
+    right = "Give names with commas, for example SIGTERM,SIGINT,SIGUSR1."
+    found = []
+    for raw in value.split(","):
+        name = raw.strip().upper()
+        name = name if name.startswith("SIG") else f"SIG{name}"
+        if name not in signal.Signals.__members__:
+            raise Wrong(f"{raw.strip()!r} is no signal of this machine", right)
+        if name in ("SIGKILL", "SIGSTOP"):
+            raise Wrong(f"{name} cannot be handled by any program", right)
+        if name in ("SIGCHLD", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"):
+            raise Wrong(f"{name} speaks of the launcher itself and cannot be forwarded", right)
+        found.append(signal.Signals[name])
+    return tuple(dict.fromkeys(found))
+
+
+def pairs(value: str) -> Mapping[str, str]:
+    """`key=value,key=value`."""
+    found: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in value.split(","))):
+        key, equals, worth = item.partition("=")
+        if not equals or not key.strip():
+            raise Wrong(f"{item!r} is not key=value", "Give key=value pairs with commas, for example is_host=true.")
+        found[key.strip()] = worth.strip()
+    return found
+
+
+def job_id(value: str) -> str:
+    """A name for a job that is also good in a path."""
+    if not _JOB_ID.match(value):
+        raise Wrong(
+            f"{value!r} is no job id",
+            "Give letters, digits and . _ @ + -, first a letter or digit, at most 128 of them.",
+        )
+    return value
+
+
+def node_id(value: str) -> str:
+    """A name for a node."""
+    if not _NODE_ID.match(value):
+        raise Wrong(
+            f"{value!r} is no node id",
+            "Give letters, digits and . _ : @ + -, first a letter or digit, at most 255 of them.",
+        )
+    return value
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A parser for one of some words."""
+
+    def parse(value: str) -> str:
+        if value not in words:
+            raise Wrong(f"{value!r} is not known here", f"Give one of {', '.join(words)}.")
+        return value
+
+    return parse

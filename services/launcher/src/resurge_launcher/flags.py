@@ -1,0 +1,211 @@
+"""The options of `resurge run`: one row each. Flag, variables, YAML key, help and the reference page all come from it.
+
+A table; decides nothing. Spelling with dashes and with underscores is the same option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from resurge_launcher.commands import values
+from resurge_libs.core.limit_rows import DERIVED, ROWS
+from resurge_libs.core.time_limits import TimeLimits
+
+SECTIONS = ("launcher", "limits")
+FOREIGN_SECTIONS = ("host", "obs", "policy", "rendezvous", "restart_policy", "rpc")  # read by `resurge serve`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One setting of `resurge run`."""
+
+    name: str  # field of its section
+    flags: tuple[str, ...]
+    parse: Callable[[str], Any]
+    help: str
+    metavar: str = "TEXT"
+    default: str | None = None  # as it would be written; None: see help
+    section: str = "launcher"
+    group: str = ""
+    is_switch: bool = False
+    is_torchruns: bool = False  # PET_<NAME> is its second variable
+    has_effect: bool = True
+    is_common: bool = True  # shown by --help; the reference page shows all
+
+    @property
+    def flag(self) -> str:
+        """Its first long spelling."""
+        return next(flag for flag in self.flags if flag.startswith("--"))
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"RESURGE_{self.section.upper()}__{self.name.upper()}"
+
+    @property
+    def pet_variables(self) -> tuple[str, ...]:
+        """torchrun's own variables for it."""
+        if not self.is_torchruns:
+            return ()
+        names = (flag.removeprefix("--").replace("-", "_").upper() for flag in self.flags if flag.startswith("--"))
+        return tuple(f"PET_{name}" for name in names)
+
+    @property
+    def key(self) -> str:
+        """Its name in the YAML file, with its section."""
+        return f"{self.section}.{self.name}"
+
+
+JOB, NODE, CONTROL, FAULTS, FILES, LIMITS, QUIET = (
+    "Job", "This node", "Control plane", "Faults and endings", "Program and output", "Time limits", "Without effect",
+)  # fmt: skip
+
+_torch = partial(Option, is_torchruns=True)
+_whole = values.whole
+
+_JOB = (
+    _torch(name="nnodes", flags=("--nnodes",), parse=values.nnodes, metavar="N|MIN:MAX", default="1", group=JOB,
+           help="Nodes that run. With MIN:MAX exactly MIN run and the other MAX-MIN wait as spares."),
+    _torch(name="nproc_per_node", flags=("--nproc-per-node",), parse=values.nproc, metavar="N|cpu|gpu|auto",
+           default="1", group=JOB, help="Workers on this node; auto: one per GPU, else one per CPU."),
+    _torch(name="job_id", flags=("--rdzv-id", "--job-id"), parse=values.job_id, metavar="ID", group=JOB,
+           help="Name of the job. Default: the Slurm job id, else a new name on one node, 'default' on several."),
+    _torch(name="max_restarts", flags=("--max-restarts",), parse=partial(_whole, low=0, high=1_000_000), metavar="N",
+           default="0", group=JOB, help="Restarts allowed for the whole job; counted once, not per node."),
+    Option(name="segment", flags=("--segment", "--ft-segment"), parse=partial(_whole, low=0, high=values.MAX_NODES),
+           metavar="N", default="0", group=JOB,
+           help="Nodes of one topology domain that stand together; MIN must be a multiple of it. 0: no constraint."),
+    Option(name="attempt", flags=("--attempt",), parse=partial(_whole, low=0, high=2**31), metavar="N", group=JOB,
+           help="Launch of the job by its scheduler. Default: SLURM_RESTART_COUNT, else 0.", is_common=False),
+    Option(name="strict_fence", flags=("--strict-fence",), parse=values.switch, is_switch=True, default="0", group=JOB,
+           help="Workers commit only behind resurge.fence(); a lost generation may then be replaced unseen."),
+)  # fmt: skip
+
+_NODE = (
+    Option(name="node_id", flags=("--node-id",), parse=values.node_id, metavar="NAME", group=NODE,
+           help="Identity of this node. Default: Slurm's node name and id, else the node rank, else the host name."),
+    _torch(name="node_rank", flags=("--node-rank",), parse=partial(_whole, low=0, high=values.MAX_NODES), metavar="N",
+           group=NODE, help="Place of this node; ranks follow it. Default: SLURM_PROCID, else GROUP_RANK."),
+    _torch(name="local_addr", flags=("--local-addr",), parse=values.text, metavar="ADDR", group=NODE,
+           help="Address under which other nodes reach this one. Default: found by the route to the endpoint."),
+    Option(name="domain", flags=("--domain",), parse=values.text, metavar="NAME", group=NODE,
+           help="Topology domain of this node, for --segment."),
+    Option(name="take_over", flags=("--take-over",), parse=values.switch, is_switch=True, default="0", group=NODE,
+           help="Take this node over from a live launcher of the same job, which then ends."),
+)  # fmt: skip
+
+_CONTROL = (
+    _torch(name="standalone", flags=("--standalone",), parse=values.switch, is_switch=True, default="0", group=CONTROL,
+           help="One node with its own control plane; an endpoint is ignored."),
+    _torch(name="rdzv_endpoint", flags=("--rdzv-endpoint", "--endpoint"), parse=values.endpoint, metavar="HOST:PORT",
+           group=CONTROL, help="Where the control plane is; unix:/PATH for a socket. One node needs none."),
+    _torch(name="master_addr", flags=("--master-addr",), parse=values.text, metavar="ADDR", group=CONTROL,
+           help="torchrun's static style: several nodes meet at MASTER_ADDR:MASTER_PORT."),
+    _torch(name="master_port", flags=("--master-port",), parse=values.port, metavar="PORT", default="29500",
+           group=CONTROL, help="See --master-addr."),
+    _torch(name="rdzv_conf", flags=("--rdzv-conf",), parse=values.pairs, metavar="K=V,...", group=CONTROL,
+           help="is_host=BOOL: start the control plane here or not. Also join_timeout, segment."),
+    _torch(name="rdzv_backend", flags=("--rdzv-backend",), parse=values.one_of("c10d", "static", "resurge"),
+           metavar="NAME", default="resurge", group=CONTROL,
+           help="c10d and static are accepted; Resurge's own is used."),
+    Option(name="state_dir", flags=("--state-dir",), parse=values.text, metavar="DIR", group=CONTROL,
+           help="Durable state of the job; a local file system. Default: $XDG_STATE_HOME/resurge/ID, else "
+                "/var/tmp/resurge-UID/ID."),
+    Option(name="run_dir", flags=("--run-dir",), parse=values.text, metavar="DIR", group=CONTROL, is_common=False,
+           help="Sockets and pages of this launcher. Default: under $XDG_RUNTIME_DIR, else the temporary directory."),
+)  # fmt: skip
+
+_FAULTS = (
+    Option(name="on_lost_control", flags=("--on-lost-control",), parse=values.one_of("keep", "stop"),
+           metavar="keep|stop", default="keep", group=FAULTS,
+           help="Without control plane, healthy workers are kept while they progress, or stop with the lease."),
+    Option(name="on_excluded", flags=("--on-excluded",), parse=values.one_of("park", "exit"), metavar="park|exit",
+           default="park", group=FAULTS, help="An excluded node waits for the job's end, or leaves at once with 1."),
+    Option(name="no_restart_exit_code", flags=("--ft-no-restart-exit-code",), parse=partial(_whole, low=1, high=255),
+           metavar="N", default="93", group=FAULTS, help="Exit code that tells the scheduler not to requeue."),
+    _torch(name="signals_to_handle", flags=("--signals-to-handle",), parse=values.signals, metavar="NAMES",
+           default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", group=FAULTS,
+           help="Signals forwarded to the workers before the end."),
+)  # fmt: skip
+
+_FILES = (
+    _torch(name="module", flags=("-m", "--module"), parse=values.switch, is_switch=True, default="0", group=FILES,
+           help="The program is a Python module, as in python -m."),
+    _torch(name="no_python", flags=("--no-python",), parse=values.switch, is_switch=True, default="0", group=FILES,
+           help="The program is started itself, without Python."),
+    _torch(name="log_dir", flags=("--log-dir",), parse=values.text, metavar="DIR", group=FILES,
+           help="Per-rank log files and error files. Default: logs/ in the state directory."),
+    _torch(name="redirects", flags=("-r", "--redirects"), parse=values.streams, metavar="0-3|R:S,...", default="0",
+           group=FILES, help="Streams that go to files only: 1 stdout, 2 stderr, 3 both; or per local rank."),
+    _torch(name="tee", flags=("-t", "--tee"), parse=values.streams, metavar="0-3|R:S,...", default="0", group=FILES,
+           help="Streams that go to files and to the terminal."),
+    _torch(name="local_ranks_filter", flags=("--local-ranks-filter",), parse=values.local_ranks, metavar="R,R,...",
+           default="", group=FILES, help="Only these local ranks reach the terminal; files are complete."),
+    _torch(name="role", flags=("--role",), parse=values.text, metavar="NAME", default="default", group=FILES,
+           help="Name of the workers' role, for their environment."),
+)  # fmt: skip
+
+_QUIET = (
+    _torch(name="monitor_interval", flags=("--monitor-interval",), parse=values.seconds, metavar="S", group=QUIET,
+           has_effect=False, is_common=False, help="No effect: deaths are seen when they happen; nothing is polled."),
+    _torch(name="start_method", flags=("--start-method",), parse=values.one_of("spawn", "fork", "forkserver"),
+           metavar="NAME", group=QUIET, has_effect=False, is_common=False,
+           help="No effect: workers are programs of their own."),
+)  # fmt: skip
+
+_LIMIT_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "fault_grace_s": ("--fault-grace", "--workers-stop-timeout"),
+    "drain_grace_s": ("--term-timeout", "--shutdown-timeout", "--drain-grace"),
+    "first_contact_limit_s": ("--connect-timeout", "--first-contact-limit"),
+    "hang_limit_s": ("--ft-rank-heartbeat-timeout", "--hang-limit"),
+}
+_COMMON_LIMITS = {*_LIMIT_FLAGS, "lease_ttl_s", "collective_timeout_s", "quorum_wait_s"}
+
+
+def _limit_options() -> tuple[Option, ...]:
+    rows = {row.name: row for row in ROWS}
+    given = TimeLimits()
+    options = []
+    for item in fields(TimeLimits):
+        row = rows[item.name]
+        if item.name in DERIVED:
+            default, origin = None, f" Default: {row.derived_from}."
+        else:
+            default, origin = f"{getattr(given, item.name):g}", ""
+        options.append(
+            Option(
+                name=item.name,
+                flags=_LIMIT_FLAGS.get(item.name, ("--" + item.name.removesuffix("_s").replace("_", "-"),)),
+                parse=values.seconds_or_never if item.name == "hang_limit_s" else values.seconds,
+                metavar="S",
+                default=default,
+                section="limits",
+                group=LIMITS,
+                is_torchruns=item.name == "drain_grace_s",
+                is_common=item.name in _COMMON_LIMITS,
+                help=f"{row.bounds[0].upper()}{row.bounds[1:]}.{origin}",
+            )
+        )
+    return tuple(options)
+
+
+OPTIONS: tuple[Option, ...] = (*_JOB, *_NODE, *_CONTROL, *_FAULTS, *_FILES, *_limit_options(), *_QUIET)
+BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
+GROUPS = (JOB, NODE, CONTROL, FAULTS, FILES, LIMITS)
+
+# options of other launchers that are refused, each with its reason
+REFUSED: Mapping[str, str] = MappingProxyType({
+    "--elastic": "The world size is fixed here: MIN nodes run and MAX-MIN are spares. Leave the option out; a job that "
+                 "shrinks and grows is not built yet.",
+    "--logs-specs": "Log plug-ins of torchrun are not loaded. Use --log-dir, -r and -t.",
+    "--duplicate-stdout-filters": "Filtered copies are not written. Use -t 1 with --log-dir and filter the files.",
+    "--duplicate-stderr-filters": "Filtered copies are not written. Use -t 2 with --log-dir and filter the files.",
+    "--event-log-handler": "Events go to JSON lines in the state directory and, with OTEL_* variables, to a collector.",
+    "--numa-binding": "Workers are not bound to CPUs. Start the program through numactl with --no-python.",
+    "--virtual-local-rank": "LOCAL_RANK is the true one. Set CUDA_VISIBLE_DEVICES in the program.",
+    "--run-path": "Leave the option out and give the script's path: it runs in an interpreter of its own.",
+})  # fmt: skip

@@ -1,0 +1,172 @@
+"""What follows from the input: identity, endpoint, job id, workers, limits; and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from resurge_launcher.commands.build import Surroundings, entry_of, prove_directories, run_settings
+from resurge_launcher.commands.sources import resolve
+from resurge_launcher.flags import BY_NAME
+from resurge_launcher.settings import EntryKind
+from resurge_launcher.usage import UsageProblem
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("print(1)\n")
+    return str(path)
+
+
+def build(script, environ=None, command=None, **given):
+    environ = environ or {}
+    flags = {name: (BY_NAME[name].flag, text) for name, text in given.items()}
+    resolved = resolve(flags, environ, None)
+    here = Surroundings(environ=environ, host_name="host-a", run_name="run-1", python="/usr/bin/python3")
+    entry = entry_of(resolved, tuple(command if command is not None else [script, "--foo", "-x"]))
+    settings = run_settings(resolved, entry, here, None)
+    prove_directories(resolved, settings)
+    return settings
+
+
+def refusal(script, environ=None, command=None, **given):
+    with pytest.raises(UsageProblem) as caught:
+        build(script, environ, command, **given)
+    return caught.value
+
+
+@pytest.fixture(autouse=True)
+def _state_under_tmp(tmp_path, monkeypatch):
+    monkeypatch.setattr("resurge_launcher.commands.machine.state_root", lambda _: tmp_path / "state")
+
+
+def test_one_node_needs_nothing_and_starts_its_own_control_plane(script):
+    settings = build(script)
+    assert settings.endpoint is None
+    assert settings.serve_here
+    assert (settings.job_id, settings.node_id, settings.attempt) == ("run-1", "host-a", 0)
+    assert settings.entry.command(settings.python) == ("/usr/bin/python3", "-u", script, "--foo", "-x")
+    assert settings.no_restart_exit_code == 93
+
+
+def test_slurm_says_who_and_where(script):
+    slurm = {
+        "SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "2", "SLURMD_NODENAME": "n3", "SLURM_NODEID": "3",
+        "SLURM_PROCID": "3", "RESURGE_JOB_TOKEN": "secret",
+    }  # fmt: skip
+    settings = build(script, slurm, nnodes="4", rdzv_endpoint="n0:29400")
+    assert (settings.job_id, settings.attempt, settings.node_id, settings.infra_rank) == ("77", 2, "n3-3", 3)
+    assert settings.job_token == "secret"
+    assert "secret" not in repr(settings)
+
+
+def test_a_task_of_an_array_is_a_job_of_its_own(script):
+    assert build(script, {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}).job_id == "7_2"
+
+
+def test_node_rank_orders_and_names_the_node(script):
+    settings = build(script, {"GROUP_RANK": "5"}, nnodes="2", rdzv_endpoint="localhost:1", node_rank="1")
+    assert (settings.node_id, settings.infra_rank) == ("node-1", 1)
+    assert build(script, {"GROUP_RANK": "5"}).infra_rank == 5
+
+
+def test_several_nodes_without_an_endpoint_are_refused_not_guessed(script):
+    problem = refusal(script, nnodes="2:3")
+    assert problem.field == "--rdzv-endpoint"
+    assert "HOST:PORT" in problem.right
+
+
+def test_a_slurm_step_on_several_nodes_does_not_train_alone_by_accident(script):
+    step = {"SLURM_STEP_NUM_NODES": "4", "SLURM_PROCID": "0"}
+    assert refusal(script, step).field == "--nnodes"
+    assert build(script, step, standalone="1").endpoint is None
+    assert build(script, step, nnodes="1").endpoint is None
+
+
+def test_master_addr_makes_the_endpoint_of_several_nodes(script):
+    settings = build(script, nnodes="2", master_addr="127.0.0.1", master_port="4000")
+    assert str(settings.endpoint) == "127.0.0.1:4000"
+    assert (settings.master_addr, settings.master_port) == ("127.0.0.1", 4000)
+    assert settings.serve_here
+    assert str(build(script, nnodes="2", master_addr="[::1]").endpoint) == "[::1]:29500"
+
+
+def test_master_port_on_one_node_is_said_to_have_no_effect(script):
+    assert any("--master-port" in sentence for sentence in build(script, master_port="4000").notices)
+
+
+def test_is_host_is_obeyed(script):
+    assert not build(script, rdzv_endpoint="localhost:1", rdzv_conf="is_host=false").serve_here
+    assert build(script, rdzv_endpoint="localhost:1").serve_here
+
+
+def test_spares_are_said_at_start(script):
+    settings = build(script, nnodes="2:3", rdzv_endpoint="localhost:1")
+    assert settings.spares == 1
+    assert any("2 nodes run" in sentence and "spare" in sentence for sentence in settings.notices)
+
+
+def test_workers_by_word(script):
+    gpus = {"CUDA_VISIBLE_DEVICES": "0,1,5"}
+    assert build(script, gpus, nproc_per_node="gpu").nproc_per_node == 3
+    assert build(script, gpus, nproc_per_node="auto").nproc_per_node == 3
+    assert build(script, {"CUDA_VISIBLE_DEVICES": ""}, nproc_per_node="auto").nproc_per_node >= 1
+    assert refusal(script, {"CUDA_VISIBLE_DEVICES": ""}, nproc_per_node="gpu").field == "--nproc-per-node"
+
+
+def test_entries(script):
+    assert build(script, command=["pkg.train", "a"], module="1").entry.kind is EntryKind.MODULE
+    assert build(script, command=["sh", "-c", "true"], no_python="1").entry.command("py") == ("sh", "-c", "true")
+
+
+def test_the_digest_tells_programs_apart_and_not_directories(script, tmp_path):
+    first = build(script).command_digest
+    assert build(script, command=[script, "--foo"]).command_digest != first
+    moved = tmp_path / "b"
+    moved.mkdir()
+    (moved / "train.py").write_text("")
+    assert build(str(moved / "train.py")).command_digest == first
+
+
+def test_limits_derive_and_a_wrong_order_is_refused_with_both_names(script):
+    assert build(script, lease_ttl_s="2").limits.beat_interval_s == pytest.approx(0.8)
+    problem = refusal(script, lease_ttl_s="2", beat_interval_s="1.5")
+    assert "beat_interval_s" in str(problem)
+    assert "lease_ttl_s" in str(problem)
+    assert "hang_limit_s" in str(refusal(script, hang_limit_s="700"))
+    assert build(script, hang_limit_s="none").rank_heartbeat_limit_s is None
+    assert build(script, rdzv_conf="join_timeout=120").limits.quorum_wait_s == 120.0
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "word"),
+    [
+        ({"standalone": "1", "nnodes": "2"}, "--standalone", "one node"),
+        ({"node_rank": "1"}, "--node-rank", "0"),
+        ({"rdzv_endpoint": "n0:1"}, "RESURGE_JOB_TOKEN", "secret"),
+        ({"nnodes": "4", "segment": "3", "rdzv_endpoint": "localhost:1"}, "--segment", "2, 4"),
+        ({"rdzv_conf": "ishost=1"}, "ishost in --rdzv-conf", "is_host"),
+        ({"rdzv_conf": "is_host=perhaps"}, "is_host in --rdzv-conf", "1 or 0"),
+        ({"redirects": "3:1"}, "--redirects", "0"),
+        ({"local_ranks_filter": "0,4"}, "--local-ranks-filter", "0"),
+        ({"module": "1", "no_python": "1"}, "--module", "Leave"),
+        ({"run_dir": "/tmp/" + "x" * 70}, "--run-dir", "short"),
+        ({"state_dir": "/proc/nothing"}, "--state-dir", "local file system"),
+        ({"log_dir": "/dev/null/logs"}, "--log-dir", "directory"),
+    ],
+)
+def test_refused(script, given, field, word):
+    problem = refusal(script, **given)
+    assert problem.field == field
+    assert word in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [
+        ([], {}), (["/nowhere/train.py"], {}), (["/tmp"], {}), (["not a module"], {"module": "1"}),
+        (["no-such-program-here"], {"no_python": "1"}),
+    ],
+)  # fmt: skip
+def test_programs_that_are_not_there(script, command, given):
+    assert refusal(script, command=command, **given).field.startswith(("training", "program"))
