@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo up down sim bench-restart clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim bench-restart clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -33,12 +33,6 @@ test: ## The whole suite on CPU: lint, then every layer of tests
 
 demo: ## Two nodes and a spare on this machine survive five faults; ends with the recovery table
 	@$(BIN)/python -m tests.demo
-
-up: ## Start the local multi-node simulation in containers
-	docker compose up --detach --build --wait
-
-down: ## Stop it
-	docker compose down --volumes
 
 sim: ## The oracle over seeded worlds: make sim SEEDS=1000
 	@$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),1000)

@@ -17,6 +17,7 @@ check() {
 check ruff "$bin/ruff" check --quiet .
 check format "$bin/ruff" format --check --quiet .
 check mypy "$bin/mypy" --no-error-summary libs/common/src services/*/src worker_sdk/src
+check house "$bin/python" -m tests.arch
 check imports "$bin/lint-imports" --no-logo
 if [ -f protos/buf.yaml ]; then check protos scripts/proto.sh check; fi
 

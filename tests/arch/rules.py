@@ -19,7 +19,7 @@ FUNCTION_LINES = 60
 PARAMETERS = 6
 MAKE_TARGET_LINES = 3
 
-TASK_ROOT = re.compile(r"# task root: \S.*")
+TASK_ROOT = re.compile(r"# (?:task root|the root of [\w' ]+): \S.*")
 HOME_PATH = re.compile(r"(?<![\w.~$})>*-])/(?:" + "|".join(("home", "Users", "root", "work")) + r")/[\w.]")
 REGISTRY_HOST = re.compile(
     r"pypi\.org|pythonhosted\.org|pytorch\.org/whl|npmjs\.(?:org|com)|deb\.debian\.org|crates\.io|proxy\.golang\.org"
@@ -52,6 +52,16 @@ def _length(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     return len(names) - (1 if names[:1] in (["self"], ["cls"]) else 0)
+
+
+def vague_names(source: str) -> list[Finding]:
+    """Classes and functions whose name says nothing an operator would say."""
+    return [
+        (node.lineno, f"{node.name}: say what it does in the field's words")
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.search(r"(?:^|_)(?:manager|helper|utils?)(?:_|$)|Manager|Helper|Utils?(?![a-z])", node.name)
+    ]
 
 
 def environment(source: str) -> list[Finding]:
@@ -89,7 +99,7 @@ def _fixed(args: list[ast.expr]) -> bool:
 
 
 def broad_excepts(source: str) -> list[Finding]:
-    """Handlers of everything that do not pass it on, without `# task root: <reason>` on their line."""
+    """Handlers of everything that do not pass it on, without a comment `task root: <reason>` on their line."""
     lines = source.splitlines()
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -109,8 +119,7 @@ def _is_broad(caught: ast.expr | None) -> bool:
 
 
 def _passes_on(handler: ast.ExceptHandler) -> bool:
-    last = handler.body[-1]
-    return isinstance(last, ast.Raise) and (last.exc is None or isinstance(last.exc, ast.Name))
+    return isinstance(handler.body[-1], ast.Raise)
 
 
 def skips(source: str) -> list[Finding]:
@@ -192,3 +201,15 @@ def missing_programs(makefile: str, names: frozenset[str]) -> list[str]:
     return [name for name in scripts if name not in names] + [
         name for name in modules if not {f"{name}.py", f"{name}/__main__.py"} & names
     ]
+
+
+def proto_fields(source: str) -> list[Finding]:
+    """Times that are bare numbers or text, and JSON inside strings."""
+    found = []
+    for number, line in enumerate(source.splitlines(), start=1):
+        match = re.match(
+            r"\s*(?:repeated |optional )?(?:double|float|s?u?int\d+|s?fixed\d+|string|bytes) (\w+) =", line
+        )
+        if match and re.search(r"_(?:s|ms|us|ns|at|time|timestamp|json)$|^(?:ts|timestamp|json)$", match[1]):
+            found.append((number, f"{match[1]}: times are Timestamp or Duration, structure is a message"))
+    return found

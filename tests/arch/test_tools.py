@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.arch import repo
+from tests.arch import repo, rules
 
 BIN = Path(sys.executable).parent
 GENERATED = Path("libs/api/src")
@@ -109,6 +109,21 @@ def test_every_rpc_names_its_refusals():
                     silent.append(f"{name}: {line}")
                 comment = f"{comment} {line}" if line.startswith("//") else ""
     assert silent == []
+
+
+# Fields that are bare numbers in a unit, each with its reason.
+BARE_NUMBERS = {"recent_cycle_s": "a column of lived seconds for the backoff rule: neither an instant nor a limit"}
+
+
+def test_times_and_structure_are_typed_in_protos():
+    wrong = [
+        f"{name}:{line}: {sentence}"
+        for name in repo.files()
+        if name.startswith("protos/") and name.endswith(".proto")
+        for line, sentence in rules.proto_fields(repo.text(name))
+        if sentence.split(":")[0] not in BARE_NUMBERS
+    ]
+    assert wrong == []
 
 
 @pytest.mark.timeout(300)

@@ -55,11 +55,11 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler:
         """Pass the call on, or answer UNAUTHENTICATED in its own shape."""
-        handler = await continuation(handler_call_details)
+        handler: Any = await continuation(handler_call_details)
         details: Any = handler_call_details
         if handler is None or details.method in OPEN_METHODS:
             return handler

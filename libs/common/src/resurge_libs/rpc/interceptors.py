@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -20,13 +20,15 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler:
         """Wrap the method's handler."""
-        handler = await continuation(handler_call_details)
+        handler: Any = await continuation(handler_call_details)
         details: Any = handler_call_details
-        return handler if handler is None else answering(handler, details.method)
+        if handler is None:  # an unknown method: gRPC answers it
+            return cast(grpc.RpcMethodHandler, None)
+        return answering(handler, details.method)
 
 
 def answering(handler: Any, method: str) -> grpc.RpcMethodHandler:

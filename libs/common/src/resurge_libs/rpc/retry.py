@@ -78,9 +78,7 @@ def _policy(rules: RetryRules, deadline: Deadline) -> dict[str, Any]:
     return {
         "retry": tenacity.retry_if_exception_type(Unsure),
         "wait": tenacity.wait_random_exponential(multiplier=rules.first_wait_s, max=rules.longest_wait_s),
-        "stop": tenacity.stop_any(
-            tenacity.stop_after_attempt(rules.max_tries), lambda _state: deadline.is_over(_now())
-        ),
+        "stop": lambda state: state.attempt_number >= rules.max_tries or deadline.is_over(_now()),
         "reraise": True,
     }
 

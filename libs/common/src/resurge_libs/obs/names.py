@@ -1,0 +1,59 @@
+"""The names of spans and attributes, in one place, so that dashboards and tests find them. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+
+
+@unique
+class SpanName(StrEnum):
+    """The spans of one recovery."""
+
+    RECOVERY = "recovery"
+    DETECT = "detect"
+    DECIDE = "decide"
+    TEARDOWN = "teardown"
+    RECLAIM = "reclaim"
+    HEALTH_CHECK = "health_check"
+    RENDEZVOUS = "rendezvous"
+    SPAWN = "spawn"
+    INIT = "init"
+    CHECKPOINT_RESTORE = "checkpoint_restore"
+    FIRST_STEP = "first_step"
+
+
+@unique
+class Attr(StrEnum):
+    """The attributes of spans; all begin with `resurge.`."""
+
+    JOB = "resurge.job"
+    NODE = "resurge.node"
+    RANK = "resurge.rank"
+    INCIDENT = "resurge.incident"
+    GENERATION = "resurge.generation"
+    OLD_GENERATION = "resurge.old_generation"
+    CYCLE = "resurge.cycle"
+    ATTEMPT = "resurge.attempt"
+    INCARNATION = "resurge.incarnation"
+    REASON = "resurge.reason"
+    SENTENCE = "resurge.sentence"
+    VERDICT = "resurge.verdict"
+    VERDICT_SOURCE = "resurge.verdict_source"
+    CULPRIT = "resurge.culprit"
+    RESTARTS_LEFT = "resurge.restarts_left"
+    STEP = "resurge.step"
+    SERVICE = "resurge.service"
+    RAW_START = "resurge.raw_start_unix_s"
+    RAW_END = "resurge.raw_end_unix_s"
+    CLOCK_OFFSET = "resurge.clock_offset_s"
+    CLOCK_ERROR = "resurge.clock_error_s"
+    OUTCOME = "resurge.outcome"
+
+
+UNTRACED_METHODS = (
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+    "/resurge_api.rendezvous.v1.RendezvousService/Attach",
+    "/resurge_api.rendezvous.v1.RendezvousService/WatchJob",
+)
+"""Heartbeats, health calls and watches make no spans."""

@@ -1,0 +1,186 @@
+"""Everything that can happen to rendezvous. Each event carries a `Stamp`: time of people, an unused id and chance.
+
+Values only; wire.py has checked all outside input before it becomes one of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resurge_libs.core.ids import FencingToken, IncidentId, NodeId, RequestId
+from resurge_libs.core.verdict import Verdict
+from resurge_rendezvous.core.values import Hello, Observed, Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class HelloReceived:
+    """A new stream introduced itself. The observed state of the same message follows as `ObservedReceived`."""
+
+    stamp: Stamp
+    stream: str
+    """Unique over the life of the service process."""
+    hello: Hello
+    revision_seen: int = 0
+    """Of the same message: revisions on this stream start above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedReceived:
+    """A launcher's whole observed state arrived on its stream."""
+
+    stamp: Stamp
+    stream: str
+    node: NodeId
+    observed: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClosed:
+    """A stream is closed. `by_peer`: its kernel closed or reset it; False when this side gave it up (ping timeout)."""
+
+    stamp: Stamp
+    stream: str
+    node: NodeId
+    by_peer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BeatReceived:
+    """A beat: renews the lease; `clock_offset_s` is service clock minus launcher clock."""
+
+    stamp: Stamp
+    stream: str
+    node: NodeId
+    sequence: int
+    launcher_sent: float
+    clock_offset_s: float | None = None
+    clock_error_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictArrived:
+    """Policy answered `AskPolicy` of this incident and round."""
+
+    stamp: Stamp
+    incident: IncidentId
+    round: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictUnavailable:
+    """Policy cannot be asked; `why` in words."""
+
+    stamp: Stamp
+    incident: IncidentId
+    round: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A deadline has come."""
+
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The service itself did not run for so long; everybody's time is extended by it."""
+
+    stamp: Stamp
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludeAsked:
+    """An operator wants a node out of later rounds."""
+
+    stamp: Stamp
+    request: RequestId
+    node: NodeId
+    reason: str
+    lasts_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadmitAsked:
+    """An operator wants an exclusion ended."""
+
+    stamp: Stamp
+    request: RequestId
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAsked:
+    """An operator wants the job ended."""
+
+    stamp: Stamp
+    request: RequestId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorePutAsked:
+    """Write a key."""
+
+    stamp: Stamp
+    request: RequestId
+    token: FencingToken
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddAsked:
+    """Add to a counter."""
+
+    stamp: Stamp
+    request: RequestId
+    token: FencingToken
+    key: str
+    delta: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCompareAndSetAsked:
+    """Write a key if its value is as expected; None means that the key must not exist."""
+
+    stamp: Stamp
+    request: RequestId
+    token: FencingToken
+    key: str
+    expected: bytes | None
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDeleteAsked:
+    """Remove a key."""
+
+    stamp: Stamp
+    request: RequestId
+    token: FencingToken
+    key: str
+
+
+StoreAsked = StorePutAsked | StoreAddAsked | StoreCompareAndSetAsked | StoreDeleteAsked
+
+Event = (
+    HelloReceived
+    | ObservedReceived
+    | StreamClosed
+    | BeatReceived
+    | VerdictArrived
+    | VerdictUnavailable
+    | Tick
+    | Paused
+    | ExcludeAsked
+    | ReadmitAsked
+    | ShutdownAsked
+    | StorePutAsked
+    | StoreAddAsked
+    | StoreCompareAndSetAsked
+    | StoreDeleteAsked
+)

@@ -1,0 +1,247 @@
+"""Everything the journal of a job may hold. `evolve` (in fold.py) is their only reader. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resurge_libs.core.ids import Attempt, Generation, IncidentId, NodeId, RequestId
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.reasons import Because
+from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.job import (
+    Added,
+    Deleted,
+    FaultRecord,
+    Formation,
+    OrderTaken,
+    PutDone,
+    RecoveryRecord,
+    RecoverySpan,
+    StoreEntry,
+    Swapped,
+    TerminalDecision,
+)
+from resurge_rendezvous.core.nodes import Exclusion, NodeEntry
+from resurge_rendezvous.core.values import JobSpec, MilestoneKind
+
+
+@dataclass(frozen=True, slots=True)
+class JobOpened:
+    """The first launcher said what the job is."""
+
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRaised:
+    """A new launch of the job: cycles and the budget begin anew, generations do not."""
+
+    attempt: Attempt
+    spec: JobSpec
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class JournalBehindAdopted:
+    """A launcher knew a higher number than this journal: everything up to the adopted one is fenced."""
+
+    generation: Generation
+    attempt: Attempt
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAdmitted:
+    """A node is known, with this launcher."""
+
+    entry: NodeEntry
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node's lease is over, or its launcher is dead, or it was given up."""
+
+    node: NodeId
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReturned:
+    """A lost node is back and holds nothing of a fenced generation."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentOpened:
+    """A fault fenced the running generation."""
+
+    incident: IncidentId
+    fault: FaultRecord
+    opened_wall: Wall
+    view: IncidentView
+
+
+@dataclass(frozen=True, slots=True)
+class FaultJoined:
+    """Another fault of the open incident, in the round that is open already."""
+
+    incident: IncidentId
+    fault: FaultRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReopened:
+    """A fault before the first committed step: the incident goes on with a further round."""
+
+    incident: IncidentId
+    round: int
+    fault: FaultRecord
+    opened_wall: Wall
+    view: IncidentView
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLatched:
+    """The one verdict of this incident and round."""
+
+    incident: IncidentId
+    round: int
+    verdict: Verdict
+    verdict_wall: Wall
+
+
+@dataclass(frozen=True, slots=True)
+class NoRestartLatched:
+    """A STOP came too late for its incident; it holds at the next fault."""
+
+    no_restart: NoRestart
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStalled:
+    """The first node of the fenced generation confirmed its teardown: the others cannot make progress without it."""
+
+    generation: Generation
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class RestartCharged:
+    """One restart is spent."""
+
+    incident: IncidentId
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundClosed:
+    """A generation is formed. `down_wall`: when the last node of the one before was out of the way."""
+
+    formation: Formation
+    down_wall: Wall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MilestoneKnown:
+    """For the first time in this job a worker reported this milestone."""
+
+    kind: MilestoneKind
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFinished:
+    """All workers of the generation exited 0 on this node."""
+
+    node: NodeId
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryClosed:
+    """The incident is over; its record."""
+
+    record: RecoveryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryAmended:
+    """Spans that came after the record was closed."""
+
+    incident: IncidentId
+    spans: tuple[RecoverySpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExcluded:
+    """A node is out of later rounds."""
+
+    node: NodeId
+    exclusion: Exclusion
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReadmitted:
+    """An exclusion is over."""
+
+    node: NodeId
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class WouldExclude:
+    """A verdict named the node, but without it MIN could not be reached: it is kept."""
+
+    node: NodeId
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """The attempt is over; the first terminal decision stays."""
+
+    decision: TerminalDecision
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWritten:
+    """A key of the store has this entry now; None: it is gone."""
+
+    key: str
+    entry: StoreEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswered:
+    """A request id got this answer."""
+
+    request: RequestId
+    answer: PutDone | Added | Swapped | Deleted | OrderTaken
+
+
+Fact = (
+    JobOpened
+    | AttemptRaised
+    | JournalBehindAdopted
+    | NodeAdmitted
+    | NodeLost
+    | NodeReturned
+    | IncidentOpened
+    | FaultJoined
+    | RoundReopened
+    | VerdictLatched
+    | NoRestartLatched
+    | GenerationStalled
+    | RestartCharged
+    | RoundClosed
+    | MilestoneKnown
+    | NodeFinished
+    | RecoveryClosed
+    | RecoveryAmended
+    | NodeExcluded
+    | NodeReadmitted
+    | WouldExclude
+    | Terminated
+    | StoreWritten
+    | RequestAnswered
+)

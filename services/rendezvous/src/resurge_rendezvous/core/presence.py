@@ -1,0 +1,147 @@
+"""The volatile half of the state: leases, streams, beats, milestones, timers. Never journaled.
+
+It is relearned after a restart, because launchers send their whole observed state on every stream. Values only, all
+persistent: one beat changes one part of the seat table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+from resurge_libs.core.ids import Incarnation, IncidentId, NodeId
+from resurge_libs.core.instant import Instant, Wall, earliest
+from resurge_libs.core.lease import Lease
+from resurge_rendezvous.core.job import Assignment, FaultRecord, Job
+from resurge_rendezvous.core.shards import ShardMap
+from resurge_rendezvous.core.values import Goal, MilestoneKind, NodePhase, Observed, ObservedSpan
+
+NOTHING_OBSERVED = Observed(NodePhase.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """How far a node's clock is from the service's: service time = launcher time + offset, within ± error."""
+
+    offset_s: float
+    error_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One attached node, or one whose lease is not over yet."""
+
+    node: NodeId
+    incarnation: Incarnation
+    lease: Lease
+    stream: str | None = None
+    """None while its stream is broken, or not there yet after a restart of the service."""
+    closed_by_peer_at: Instant | None = None
+    """When its kernel closed the stream; None while it is open or merely silent."""
+    silent_since: Wall | None = None
+    """When its stream broke, for the first signal of a loss."""
+    last_heard: Wall | None = None
+    observed: Observed = NOTHING_OBSERVED
+    revision: int = 0
+    down_revision: int = 0
+    """Revision of the first Down of the present fence; READY with this revision seen confirms it."""
+    sent: Goal | None = None
+    """The goal last sent on the present stream."""
+    clock: ClockReading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timers:
+    """Every instant that the machine waits for; None where it waits for nothing."""
+
+    sweep_at: Instant | None = None
+    """No lease and no resume window ends before this: beats only move them away."""
+    verdict_at: Instant | None = None
+    not_before: Instant | None = None
+    """A round does not close earlier: backoff, or unknown nodes that may still come back."""
+    last_call_at: Instant | None = None
+    quorum_at: Instant | None = None
+    all_lost_at: Instant | None = None
+    fence_at: Instant | None = None
+    """Faults are held while some nodes are finished; then they fence."""
+    skew_at: Instant | None = None
+    start_phase_at: Instant | None = None
+    settle_at: Instant | None = None
+    exclusion_at: Instant | None = None
+
+    def earliest(self) -> Instant | None:
+        """When a tick is wanted next."""
+        return earliest(*(getattr(self, item.name) for item in fields(self)))
+
+    def shifted(self, for_s: float) -> Timers:
+        """All of them later, as after a pause of the service."""
+        return replace(
+            self,
+            **{
+                item.name: Instant(value + for_s)
+                for item in fields(self)
+                if (value := getattr(self, item.name)) is not None
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RankStart:
+    """How far one rank's start is, in the service's time."""
+
+    node: NodeId
+    at: tuple[tuple[MilestoneKind, Wall], ...] = ()
+    restored_step: int | None = None
+
+    def when(self, kind: MilestoneKind) -> Wall | None:
+        """When the rank reached a milestone."""
+        return next((at for known, at in self.at if known is kind), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StartWatch:
+    """The start of the running generation, rank by rank."""
+
+    ranks: ShardMap[RankStart] = field(default_factory=ShardMap)
+    """By the rank's number as text; ranks that have reported something."""
+    reached: tuple[tuple[MilestoneKind, int], ...] = ()
+    """How many ranks reached a milestone, or a later one."""
+    running: ShardMap[Wall] = field(default_factory=ShardMap)
+    """Nodes that have reported RUNNING (or FINISHED), and when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """All volatile state."""
+
+    seats: ShardMap[Seat] = field(default_factory=ShardMap)
+    ready: ShardMap[None] = field(default_factory=ShardMap)
+    """Nodes that could take part in a round: attached, clear, with a store offer, not excluded, not leaving."""
+    busy: ShardMap[None] = field(default_factory=ShardMap)
+    """Nodes that hold a lease and may hold workers of a generation."""
+    unfinished: ShardMap[None] = field(default_factory=ShardMap)
+    """Members of the running generation that have not finished."""
+    unacknowledged: ShardMap[None] = field(default_factory=ShardMap)
+    """Nodes that have not acknowledged the terminal decision and whose lease is not over."""
+    members: ShardMap[Assignment] = field(default_factory=ShardMap)
+    """The assignments of the newest closed round, by node."""
+    known_dead: ShardMap[None] = field(default_factory=ShardMap)
+    """Members whose processes are known to be dead: their kernel closed the stream and they never came back."""
+    timers: Timers = Timers()
+    held_faults: tuple[FaultRecord, ...] = ()
+    """Faults that wait for `fence_at` because some nodes are finished."""
+    start: StartWatch = field(default_factory=StartWatch)
+    down_wall: Wall | None = None
+    """When the last node of the fenced generation was out of the way."""
+    spans: ShardMap[tuple[ObservedSpan, ...]] = field(default_factory=ShardMap)
+    """What launchers reported of the open recovery, by node, in the service's time."""
+    spans_of: IncidentId | None = None
+    waits_for: str = ""
+    """What the next round waits for, in words; told when it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RdzvState:
+    """The whole state: the durable half is the fold of the journal's facts."""
+
+    durable: Job
+    volatile: Presence

@@ -1,0 +1,45 @@
+"""Which rule holds for which files of the repository, with the exceptions and their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tests.arch import repo, rules
+
+# Modules other than settings.py that see the environment, each with its reason.
+ENVIRONMENT_READERS = {
+    "worker_sdk/src/resurge/environment.py": "the SDK's one reader: a training process has no settings file",
+}
+
+NOT_TEXT = (".binpb", ".png", ".gz")
+
+
+def _python() -> tuple[str, ...]:
+    return (*repo.product_python(), *repo.test_python())
+
+
+def _without_settings() -> tuple[str, ...]:
+    return tuple(
+        name for name in repo.product_python() if not name.endswith("/settings.py") and name not in ENVIRONMENT_READERS
+    )
+
+
+def _texts() -> tuple[str, ...]:
+    return tuple(name for name in repo.files() if not name.endswith(NOT_TEXT))
+
+
+RULES: dict[rules.Rule, Callable[[], Iterable[str]]] = {
+    rules.sizes: _python,
+    rules.vague_names: repo.product_python,
+    rules.environment: _without_settings,
+    rules.sleeps: repo.test_python,
+    rules.broad_excepts: _python,
+    rules.skips: repo.test_python,
+    rules.make_targets: lambda: ("Makefile",),
+    rules.machine_words: _texts,
+}
+
+
+def found(rule: rules.Rule, names: Iterable[str]) -> list[str]:
+    """What the rule finds in these files, as `file:line: sentence`."""
+    return [f"{name}:{line}: {sentence}" for name in names for line, sentence in rule(repo.text(name))]

@@ -1,0 +1,158 @@
+"""Turns the measured rows into a table for people, the targets one by one, and one JSON object as the last line."""
+
+import json
+import os
+import statistics
+import subprocess
+from dataclasses import dataclass, field
+
+OURS, PEERS = "resurge", ("torchrun", "nvrx")
+SHAPES = ("1x4", "2x2")
+PHASES = ("known_s", "workers_started_s", "process_group_ready_s", "first_step_s")
+TITLES = {
+    "known_s": "launcher knows",
+    "workers_started_s": "all new workers started",
+    "process_group_ready_s": "process group ready",
+    "first_step_s": "first committed step",
+}
+KNOWN_LIMIT_MS = 10.0
+STARTED_LIMIT_S = {"1x4": 0.3, "2x2": 0.5}
+MIN_KILLS = 5
+
+
+@dataclass
+class Results:
+    """Everything that was measured; filled by the driver."""
+
+    wanted_kills: int
+    load: float
+    kills: dict[tuple[str, str], list[dict]] = field(default_factory=dict)
+    launches: dict[str, list[float]] = field(default_factory=dict)
+    footprint: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    exit_codes: dict[tuple[str, str], list] = field(default_factory=dict)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def drop(self, system: str, shape: str, why: str) -> None:
+        """This system takes no further part in this shape."""
+        self.failures[system, shape] = why
+        self.notes.append(why)
+        print(f"  {system} {shape} dropped: {why}", flush=True)
+
+    def dropped(self, system: str, shape: str) -> bool:
+        return (system, shape) in self.failures
+
+    def median(self, system: str, shape: str, phase: str) -> float | None:
+        """The median over all kills that have the figure, None without any."""
+        values = [row[phase] for row in self.kills.get((system, shape), []) if row.get(phase) is not None]
+        return statistics.median(values) if values else None
+
+    def known_p99_ms(self) -> float | None:
+        """The 99th percentile over all shapes; with few kills that is the worst."""
+        values = sorted(
+            row["known_s"] * 1e3
+            for (system, _), rows in self.kills.items()
+            if system == OURS
+            for row in rows
+            if row["known_s"] is not None
+        )
+        return values[min(len(values) - 1, int(len(values) * 0.99))] if values else None
+
+
+def _rounded(value: float | None, digits: int = 3) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _table(results: Results) -> None:
+    systems = [*PEERS, OURS]
+    print("\nmedians in seconds from the kill; the ratio is the faster peer over resurge")
+    print(f"{'shape':6s} {'phase':26s}" + "".join(f"{name:>11s}" for name in systems) + f"{'ratio':>9s}  kills")
+    for shape in SHAPES:
+        for phase in PHASES:
+            values = {name: results.median(name, shape, phase) for name in systems}
+            rivals = [values[name] for name in PEERS if values[name] is not None]
+            ratio = f"{min(rivals) / values[OURS]:.1f}x" if rivals and values[OURS] else "-"
+            cells = "".join(f"{values[name]:11.3f}" if values[name] is not None else f"{'-':>11s}" for name in systems)
+            counts = "/".join(str(len(results.kills.get((name, shape), []))) for name in systems)
+            print(f"{shape:6s} {TITLES[phase]:26s}{cells}{ratio:>9s}  {counts}")
+    for (system, shape), (rss, cpu) in results.footprint.items():
+        print(f"{shape:6s} {system:10s} beside the workers, per node: {rss:.0f} MiB resident, {cpu:.1f} % of a core")
+    for system, seconds in results.launches.items():
+        print(f"launch {system:10s} command to all of 1x4 started: {statistics.median(seconds):.2f} s")
+
+
+def _targets(results: Results) -> list[tuple[bool | None, str]]:
+    """Each target with pass, fail, or None where it could not be judged."""
+    rows: list[tuple[bool | None, str]] = []
+    p99 = results.known_p99_ms()
+    rows.append((None if p99 is None else p99 <= KNOWN_LIMIT_MS, f"knows in <= 10 ms (p99: {_rounded(p99, 2)} ms)"))
+    for shape, limit in STARTED_LIMIT_S.items():
+        ours = results.median(OURS, shape, "workers_started_s")
+        rows.append(
+            (None if ours is None else ours <= limit, f"{shape}: all started in <= {limit} s ({_rounded(ours)} s)")
+        )
+    for shape in SHAPES:
+        for phase in PHASES:
+            ours = results.median(OURS, shape, phase)
+            for peer in PEERS:
+                theirs = results.median(peer, shape, phase)
+                judged = None if ours is None or theirs is None else ours <= theirs
+                what = f"{shape}: {TITLES[phase]} not slower than {peer} ({_rounded(ours)} s, {_rounded(theirs)} s)"
+                rows.append((judged, what))
+    for system, shape in results.kills:
+        if system == OURS:
+            enough = len(results.kills[system, shape]) >= max(MIN_KILLS, results.wanted_kills)
+            codes = results.exit_codes.get((system, shape))
+            rows.append((enough, f"{shape}: recovered from every kill, at least {MIN_KILLS}"))
+            rows.append(
+                (codes is not None and set(codes) == {0}, f"{shape}: the job ended with 0 afterwards ({codes})")
+            )
+    return rows
+
+
+def _figures(results: Results) -> dict:
+    def per_shape(phase):
+        return {
+            shape: {"warm": None, "cold": _rounded(results.median(OURS, shape, phase))}
+            | {peer: _rounded(results.median(peer, shape, phase)) for peer in PEERS}
+            for shape in SHAPES
+        }
+
+    def launch(system):
+        values = results.launches.get(system)
+        return _rounded(statistics.median(values)) if values else None
+
+    rss, cpu = results.footprint.get((OURS, "2x2"), results.footprint.get((OURS, "1x4"), (None, None)))
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return {
+        "known_ms_p99": _rounded(results.known_p99_ms(), 2),
+        "workers_started_s": per_shape("workers_started_s"),
+        "process_group_ready_s": per_shape("process_group_ready_s"),
+        "first_step_s": per_shape("first_step_s"),
+        "node_loss_started_s": {"rst": None, "silent": None, "nvrx": None},
+        "launch_s": {"resurge": launch(OURS), "torchrun": launch("torchrun")},
+        "node_rss_mib": _rounded(rss, 1),
+        "node_idle_cpu_pct": _rounded(cpu, 2),
+        "load": round(results.load, 2),
+        "cores": len(os.sched_getaffinity(0)),
+        "commit": commit or None,
+        "notes": [
+            "warm: warm start comes with a later issue",
+            "node_loss_started_s: not measured yet",
+            *results.notes,
+        ],
+    }
+
+
+def report(results: Results) -> bool:
+    """Print everything; true when no target failed and none of ours went unjudged."""
+    _table(results)
+    print()
+    targets = _targets(results)
+    words = {True: "pass", False: "FAIL", None: "not measured"}
+    for judged, what in targets:
+        print(f"{words[judged]:13s} {what}")
+    for note in results.notes:
+        print(f"note          {note}")
+    print(json.dumps(_figures(results)))
+    return not any(judged is False for judged, _ in targets)

@@ -1,0 +1,153 @@
+"""Kills workers under torchrun, the published peer and this project in one run, and compares how each comes back.
+
+All jobs of one shape stand side by side; the one whose turn it is trains at full pace while the others almost rest, and
+the turns go round, so that a loaded machine is loaded for all alike. Nothing is decided here about what is good: the
+report (report.py) holds the targets.
+
+    python -m tests.bench.restart [--kills 5] [--systems torchrun,nvrx,resurge] [--shapes 1x4,2x2] [--keep DIR]
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from tests.bench.jobs import RECOVERY_LIMIT_S, BenchFailed, Job, Shape
+from tests.bench.peers import PeerMissing
+from tests.bench.report import Results, report
+from tests.bench.systems import Nvrx, Plan, Resurge, ResurgeMissing, System, Torchrun
+
+SYSTEMS = {"torchrun": Torchrun, "nvrx": Nvrx, "resurge": Resurge}
+PHASES = {"workers_started_s": "started", "process_group_ready_s": "process_group", "first_step_s": "step"}
+LAUNCHES = 3
+IDLE_WINDOW_S = 5.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(system: System, shape: Shape, out: Path, kills: int, env: dict[str, str]) -> Job:
+    job = Job(system.name, shape, out)
+    job.start(system.launches(Plan(shape, out, free_port(), kills + 2, env)))
+    return job
+
+
+def kill_once(system: System, job: Job, victim: int, jitter_s: float) -> dict[str, float | None]:
+    """SIGKILL one rank and wait for the world's first new step; seconds from the kill to each phase's last rank."""
+    job.pace(slow=False)
+    pids = job.settle(time.time())
+    threading.Event().wait(jitter_s)  # so that kills do not keep step with a launcher that polls
+    old = frozenset(pids.values())
+    killed_at = time.time()
+    os.kill(pids[victim], signal.SIGKILL)
+    job.wait("first step after a kill", lambda: job.complete("step", killed_at, old), RECOVERY_LIMIT_S)
+    row: dict[str, float | None] = {"load": os.getloadavg()[0]}
+    for key, what in PHASES.items():
+        row[key] = max(stamp["at"] for stamp in job.first(what, killed_at, old).values()) - killed_at
+    known_at = system.known_at(job, killed_at)
+    row["known_s"] = None if known_at is None else max(0.0, known_at - killed_at)
+    job.settle(killed_at + row["workers_started_s"], old)
+    job.pace(slow=True)
+    return row
+
+
+def footprint(job: Job) -> tuple[float, float]:
+    """MiB resident per node of everything but workers, and per cent of one core it uses while training just runs."""
+    control = job.control_processes()
+    rss = sum(process.memory_info().rss for process in control)
+    before = sum(sum(process.cpu_times()[:2]) for process in control)
+    began = time.monotonic()
+    threading.Event().wait(IDLE_WINDOW_S)
+    used = sum(sum(process.cpu_times()[:2]) for process in control) - before
+    return rss / 2**20 / job.shape.nodes, 100 * used / (time.monotonic() - began) / job.shape.nodes
+
+
+def measure_shape(systems: list[System], shape: Shape, kills: int, out: Path, results: Results) -> None:
+    """All systems side by side, kill by kill."""
+    env = {"BENCH_SURVIVORS": os.environ.get("BENCH_SURVIVORS", "raise")}
+    jobs: dict[str, Job] = {}
+    chance = random.Random(shape.world * 100 + shape.nodes)
+    try:
+        for system in systems:
+            job = jobs[system.name] = start(system, shape, out / f"{system.name}-{shape.name}", kills, env)
+            try:
+                job.settle(job.launched_at)
+                job.pace(slow=True)
+                results.footprint[system.name, shape.name] = footprint(job)
+            except BenchFailed as why:
+                results.drop(system.name, shape.name, str(why))
+        for kill in range(kills):
+            victim, jitter_s = shape.world - 1 - kill % shape.world, chance.random() * 0.3
+            for system in systems[kill % len(systems) :] + systems[: kill % len(systems)]:
+                if results.dropped(system.name, shape.name):
+                    continue
+                try:
+                    row = kill_once(system, jobs[system.name], victim, jitter_s)
+                except BenchFailed as why:
+                    results.drop(system.name, shape.name, str(why))
+                    continue
+                results.kills.setdefault((system.name, shape.name), []).append(row)
+                shown = " ".join(f"{k} {v:.3f}" if v is not None else f"{k} -" for k, v in row.items())
+                print(f"  {shape.name} kill {kill + 1} of rank {victim} {system.name:9s} {shown}", flush=True)
+        for name, job in jobs.items():
+            results.exit_codes[name, shape.name] = job.stop()
+    finally:
+        for job in jobs.values():
+            job.kill()
+
+
+def measure_launch(systems: list[System], out: Path, results: Results) -> None:
+    """From the command to the first own instruction of the last of four workers; workers end at once after it."""
+    for turn in range(LAUNCHES):
+        for system in systems:
+            job = start(system, Shape(1, 4), out / f"{system.name}-launch{turn}", 0, {"BENCH_ONLY_START": "1"})
+            try:
+                started = job.wait("start of all workers", lambda job=job: job.complete("started", 0.0), 60.0)
+                seconds = max(stamp["at"] for stamp in started.values()) - job.launched_at
+                results.launches.setdefault(system.name, []).append(seconds)
+                job.launchers[0].wait(30)
+            except (BenchFailed, subprocess.TimeoutExpired) as why:
+                results.notes.append(f"launch of {system.name}: {why}")
+            finally:
+                job.kill()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=int(os.environ.get("KILLS", "5")))
+    parser.add_argument("--systems", default="torchrun,nvrx,resurge")
+    parser.add_argument("--shapes", default="1x4,2x2")
+    parser.add_argument("--keep", help="folder for the logs; without it they are removed unless something failed")
+    options = parser.parse_args()
+    out = Path(options.keep or tempfile.mkdtemp(prefix="resurge-bench-")).resolve()
+    results, systems = Results(options.kills, os.getloadavg()[0]), []
+    for name in options.systems.split(","):
+        try:
+            systems.append(SYSTEMS[name]())
+        except (PeerMissing, ResurgeMissing) as why:
+            results.notes.append(f"{name} left out: {why}")
+            print(f"bench-restart: {name} left out: {why}", flush=True)
+    for shape in options.shapes.split(","):
+        nodes, workers = map(int, shape.split("x"))
+        print(f"bench-restart: {nodes} node(s) of {workers} workers, {options.kills} kills each", flush=True)
+        measure_shape(systems, Shape(nodes, workers), options.kills, out, results)
+    measure_launch(systems, out, results)
+    met = report(results)
+    if not options.keep and not results.failures:
+        shutil.rmtree(out)
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

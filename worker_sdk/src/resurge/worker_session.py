@@ -1,0 +1,307 @@
+"""The session of a worker: what a training script says to its launcher.
+
+Decides when the SDK is armed: a page that is there, of this layout, and not another living process's. Otherwise, and in
+a forked child, every call does nothing. Never raises into the training loop, never blocks or slows it: a beat is three
+stores into the shared page. The fence alone may wait and raise, because writing without the right to do so is worse.
+Effects: the page's cells, and frames by the link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from resurge import errors
+from resurge.environment import WorkerEnvironment, read_environment
+from resurge.fencing import NS_PER_S, Fence, FenceLost, FenceState, judge
+from resurge.frames import Event, Milestone, Speaker
+from resurge.link import Link
+from resurge.page import Cell, PageError, PageWriter, cell_value
+from resurge.phases import OpenPhases, PhaseScope
+
+_log = logging.getLogger("resurge")
+_monotonic_ns = time.monotonic_ns
+_FENCE_LOOK_S = 0.01
+_NO_PHASE: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+_NOT_A_NUMBER = (TypeError, ValueError, OverflowError, RuntimeError)
+
+# Plain numbers: indexing by a member of an enum costs a beat as much again.
+_BEAT_NS, _BEAT_STEP, _BEAT_COUNT = int(Cell.BEAT_NS), int(Cell.BEAT_STEP), int(Cell.BEAT_COUNT)
+_COMMIT_NS, _COMMITTED_STEP = int(Cell.COMMIT_NS), int(Cell.COMMITTED_STEP)
+
+
+class Session:
+    """One worker's side of the contract. Made by `resurge.session()`; there is one in a process."""
+
+    def __init__(self, environment: WorkerEnvironment) -> None:
+        self._environment = environment
+        self._pid = os.getpid()
+        self._page = _page_of(environment.page, self._pid)
+        # What "armed" means. A forked child loses it, and keeps the page to read its fence from.
+        self._cells = self._page.cells if self._page is not None else None
+        self._lock = threading.Lock()
+        self._beat_count = 0
+        self._first_step_told = False
+        self._told: set[str] = set()
+        self._depth = 0
+        if self._page is None:
+            return
+        self._phases = OpenPhases(self._page, self.beat)
+        self._link = Link(environment.socket, self._speaker())
+        self._page.attached(self._pid, _monotonic_ns())
+        self.set_beat_limit(environment.beat_limit_s)
+        if environment.error_file:
+            errors.install(environment.error_file)
+
+    @property
+    def rank(self) -> int:
+        """Global rank in this generation."""
+        return self._environment.rank
+
+    @property
+    def world_size(self) -> int:
+        """Workers in all."""
+        return self._environment.world_size
+
+    @property
+    def cycle(self) -> int:
+        """How often the workers of this attempt were started before: 0 in the first run."""
+        return self._environment.cycle
+
+    @property
+    def generation(self) -> int:
+        """The number that fences; 0 without a launcher."""
+        return self._environment.generation
+
+    @property
+    def armed(self) -> bool:
+        """True when a launcher looks at this worker's page."""
+        return self._cells is not None
+
+    def beat(self, step: int | None = None) -> None:
+        """The worker is alive, at this step of training if one is given."""
+        cells = self._cells
+        if cells is None:
+            return
+        try:
+            if step is not None:
+                cells[_BEAT_STEP] = step + 1
+            self._beat_count += 1
+            cells[_BEAT_COUNT] = self._beat_count
+            cells[_BEAT_NS] = _monotonic_ns()
+        except _NOT_A_NUMBER as error:
+            self._complain("beat", step, error)
+
+    def set_beat_limit(self, limit_s: float) -> None:
+        """Beats further apart than this, in seconds, mean that the worker hangs; 0 for no limit."""
+        if self._page is not None and self._cells is not None:
+            self._page.set_beat_limit(_as_ns(limit_s))
+
+    def phase(self, name: str, limit: float | None = None) -> contextlib.AbstractContextManager[None]:
+        """A stretch of work with a name; with a limit in seconds, that one holds inside instead of the beats'.
+
+        Leaving it counts as a beat.
+        """
+        if self._cells is None:
+            return _NO_PHASE
+        return PhaseScope(self._phases, str(name), _as_ns(limit))
+
+    def process_group_ready(self) -> None:
+        """The process group of this worker works. The first call counts."""
+        if self._cells is not None and self._page is not None and self._first("process_group_ready"):
+            now_ns = _monotonic_ns()
+            self._page.process_group_ready(now_ns)
+            self._link.send(Milestone(self._speaker(), "process_group_ready", now_ns))
+
+    def checkpoint_restored(self, step: int) -> None:
+        """The state of training is that of this step; 0 when there was no checkpoint. The first call counts."""
+        if self._cells is None or self._page is None:
+            return
+        try:
+            restored_step = cell_value(int(step))
+        except _NOT_A_NUMBER as error:
+            self._complain("checkpoint_restored", step, error)
+            return
+        if self._first("checkpoint_restored"):
+            now_ns = _monotonic_ns()
+            self._page.checkpoint_restored(restored_step, now_ns)
+            self._link.send(Milestone(self._speaker(), "checkpoint_restored", now_ns, restored_step))
+
+    def step_committed(self, step: int) -> None:
+        """The optimizer has done this step. It is a beat too; the first one ends a recovery."""
+        cells = self._cells
+        if cells is None:
+            return
+        try:
+            cells[_COMMITTED_STEP] = cells[_BEAT_STEP] = step + 1
+            self._beat_count += 1
+            cells[_BEAT_COUNT] = self._beat_count
+            cells[_COMMIT_NS] = cells[_BEAT_NS] = now_ns = _monotonic_ns()
+            if not self._first_step_told:
+                self._tell_first_step(int(step), now_ns)
+        except _NOT_A_NUMBER as error:
+            self._complain("step_committed", step, error)
+
+    def event(self, name: str, **fields: str | int | float | bool) -> None:
+        """Have something noted by the launcher; lost if the launcher does not listen."""
+        if self._cells is not None:
+            self._link.send(Event(self._speaker(), name, _monotonic_ns(), fields))
+
+    def fence(self, wait: float = 30.0, strict: bool = True) -> Fence:
+        """May this worker write in the name of its generation now? Answered from the launcher's lease, without a call.
+
+        HOLDS says for how many seconds. When the lease is over (the launcher has lost the control plane), waits up to
+        `wait` seconds for it to come back; then raises FenceLost, or with strict=False answers UNKNOWN. Raises
+        FenceLost at once when the generation is fenced. Without a launcher it HOLDS for ever.
+        """
+        if self._page is None:
+            return _fence_without_page(self._environment.page, strict)
+        answer = _judged(self._page)
+        if answer.holds:
+            return answer
+        with self.phase("resurge.fence", limit=wait + 1.0):
+            until_ns = _monotonic_ns() + _as_ns(wait)
+            while not answer.holds and _monotonic_ns() < until_ns:
+                time.sleep(_FENCE_LOOK_S)
+                answer = _judged(self._page)
+        if answer.holds or not strict:
+            return answer
+        raise FenceLost("LEASE_OVER", f"the launcher's lease is over and did not come back within {wait:g} s")
+
+    def close(self) -> None:
+        """Training is done: no beat is due any more."""
+        if self._page is not None and self._cells is not None:
+            self._page.closed(_monotonic_ns())
+
+    def __enter__(self) -> Session:
+        self._depth += 1
+        if self._depth == 1 and self._page is not None and self._cells is not None:
+            self._page.closed(0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        # A worker that leaves by an exception may still hang while it dies: its limits stay.
+        if self._depth == 0 and kind is None:
+            self.close()
+
+    def disarm(self) -> None:
+        """Do nothing from now on. What happens in a forked child: the page and the link are its parent's."""
+        if self._cells is not None:
+            self._cells = None
+            self._phases.disarm()
+            self._link.close()
+
+    def _speaker(self) -> Speaker:
+        told = self._environment
+        return Speaker(self._pid, told.rank, told.generation, told.traceparent)
+
+    def _first(self, name: str) -> bool:
+        with self._lock:
+            if name in self._told:
+                return False
+            self._told.add(name)
+            return True
+
+    def _tell_first_step(self, step: int, now_ns: int) -> None:
+        if self._page is not None and self._first("first_step"):
+            self._page.first_committed(step, now_ns)
+            self._link.send(Milestone(self._speaker(), "first_step", now_ns, step))
+        self._first_step_told = True
+
+    def _complain(self, call: str, value: Any, error: Exception) -> None:
+        if self._first(f"complaint about {call}"):
+            _log.warning("resurge: %s(%r) is ignored, a step is a whole number from 0: %s", call, value, error)
+
+
+_current: Session | None = None
+_current_lock = threading.Lock()
+
+
+def session(beat_limit: float | None = None) -> Session:
+    """The session of this process, made at the first call; later calls give the same one.
+
+    `beat_limit`: beats further apart than this, in seconds, mean that the worker hangs. Without it, what the launcher
+    set applies. The result may be used with or without `with`; the outermost `with` closes it.
+    """
+    global _current
+    with _current_lock:
+        if _current is None:
+            _current = Session(read_environment())
+        current = _current
+    if beat_limit is not None:
+        current.set_beat_limit(beat_limit)
+    return current
+
+
+def fence(wait: float = 30.0, strict: bool = True) -> Fence:
+    """`session().fence(...)`: may this worker write in the name of its generation now? May raise FenceLost."""
+    return session().fence(wait, strict)
+
+
+def _page_of(path: str, pid: int) -> PageWriter | None:
+    """The page when it is this process's to write; else None, with a warning when it is broken."""
+    if not path:
+        return None
+    try:
+        page = PageWriter(path)
+    except (OSError, ValueError, PageError) as error:
+        _log.warning("resurge: disarmed, the page cannot be used: %s", error)
+        return None
+    owner_pid = page.cells[Cell.PID]
+    if owner_pid in (0, pid) or not _is_alive(owner_pid):
+        return page
+    # A process that the worker started (a data loader by spawn) inherits the variables, not the page.
+    page.close()
+    return None
+
+
+def _judged(page: PageWriter) -> Fence:
+    cells = page.cells
+    return judge(fenced=bool(cells[Cell.FENCED]), lease_until_ns=cells[Cell.LEASE_UNTIL_NS], now_ns=_monotonic_ns())
+
+
+def _fence_without_page(told_path: str, strict: bool) -> Fence:
+    if not told_path:
+        return Fence(FenceState.HOLDS, math.inf)
+    if strict:
+        raise FenceLost("NO_PAGE", "a launcher is there, but this process has no page to read its lease from")
+    return Fence(FenceState.UNKNOWN, 0.0)
+
+
+def _as_ns(limit_s: float | None) -> int:
+    """Seconds as nanoseconds; what is no positive number means no limit."""
+    if limit_s is None:
+        return 0
+    try:
+        return cell_value(int(limit_s * NS_PER_S))
+    except _NOT_A_NUMBER:
+        return 0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _after_fork_in_child() -> None:
+    global _current_lock
+    _current_lock = threading.Lock()
+    if _current is not None:
+        _current.disarm()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
