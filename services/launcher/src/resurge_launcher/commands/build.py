@@ -89,22 +89,15 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
 
 def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
     """Refuse directories that cannot be written, before anything starts."""
-    if settings.endpoint is None or settings.serve_here or resolved["state_dir"].is_given:
-        why = machine.why_not_writable(settings.state_dir)
+    needs_state = settings.endpoint is None or settings.serve_here or resolved["state_dir"].is_given
+    right_of = {
+        "log_dir": "Name one that you may write.",
+        "state_dir": "Name one on a local file system that you may write.",
+    }
+    for name, directory in (("log_dir", settings.log_dir), ("state_dir", settings.state_dir if needs_state else None)):
+        why = machine.why_not_writable(directory) if directory is not None else None
         if why is not None:
-            raise UsageProblem(
-                resolved["state_dir"].field if resolved["state_dir"].is_given else "--state-dir",
-                f"{settings.state_dir} cannot be used: {why}",
-                "Name a directory on a local file system that you may write, for example --state-dir ./resurge-state.",
-            )
-    if settings.log_dir is not None:
-        why = machine.why_not_writable(settings.log_dir)
-        if why is not None:
-            raise UsageProblem(
-                resolved["log_dir"].field,
-                f"{settings.log_dir} cannot be used: {why}",
-                "Name a directory that you may write.",
-            )
+            raise UsageProblem(resolved[name].field, f"{directory} cannot be used: {why}", right_of[name])
 
 
 def entry_of(resolved: Resolved, command: tuple[str, ...]) -> Entry:

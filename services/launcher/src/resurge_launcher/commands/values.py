@@ -132,7 +132,7 @@ def endpoint(value: str) -> Endpoint:
     try:
         return Endpoint(host=host, port=port(port_text))
     except Wrong as wrong:
-        raise Wrong(f"port {wrong.problem}", right) from None
+        raise Wrong(f"port {wrong.problem} (1 to 65535)", right) from None
 
 
 def streams(value: str) -> StreamChoice:
