@@ -7,7 +7,8 @@ import signal
 import pytest
 
 from resurge_launcher.commands import values
-from resurge_launcher.settings import Endpoint, Std
+from resurge_launcher.settings import Std
+from resurge_libs.rpc.endpoint import Endpoint
 
 
 @pytest.mark.parametrize(
@@ -17,8 +18,8 @@ from resurge_launcher.settings import Endpoint, Std
         ("n0", Endpoint("n0", 29400)),
         ("10.0.0.5:1", Endpoint("10.0.0.5", 1)),
         ("[::1]:5", Endpoint("::1", 5)),
-        ("unix:/tmp/a.sock", Endpoint(unix_path="/tmp/a.sock")),
-        ("unix:///tmp/a.sock", Endpoint(unix_path="/tmp/a.sock")),
+        ("unix:/tmp/a.sock", Endpoint(path="/tmp/a.sock")),
+        ("unix:///tmp/a.sock", Endpoint(path="/tmp/a.sock")),
     ],
 )
 def test_endpoints(text, expected):
@@ -32,16 +33,6 @@ def test_endpoints_refused(text):
     with pytest.raises(values.Wrong) as caught:
         values.endpoint(text)
     assert "HOST:PORT" in caught.value.right
-
-
-def test_local_endpoints_are_told_from_open_ones():
-    assert Endpoint("127.0.0.1", 1).is_local
-    assert Endpoint("::1", 1).is_local
-    assert Endpoint("localhost", 1).is_local
-    assert Endpoint(unix_path="/x").is_local
-    assert not Endpoint("n0", 1).is_local
-    assert not Endpoint("0.0.0.0", 1).is_local
-    assert str(Endpoint("::1", 1)) == "[::1]:1"
 
 
 def test_nnodes():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import ipaddress
 import os
 import signal
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.rpc.endpoint import Endpoint
 
 
 class EntryKind(enum.Enum):
@@ -71,35 +71,6 @@ class Entry:
                 return (python, "-u", "-m", self.program, *self.args)
             case EntryKind.PROGRAM:
                 return (self.program, *self.args)
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where the control plane is: host and port, or the path of a Unix socket."""
-
-    host: str = ""
-    port: int = 0
-    unix_path: str = ""
-
-    @property
-    def target(self) -> str:
-        """The address as gRPC writes it."""
-        if self.unix_path:
-            return f"unix:{self.unix_path}"
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def is_local(self) -> bool:
-        """True for a Unix socket and for loopback addresses: only this machine can reach it."""
-        if self.unix_path or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def __str__(self) -> str:
-        return self.target
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from typing import Any
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import Place, endpoint_of, node_of
 from resurge_launcher.commands.sources import Sourced
-from resurge_launcher.settings import Endpoint, Entry, EntryKind, OnExcluded, OnLostControl, RunSettings
+from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings
 from resurge_launcher.usage import UsageProblem
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
+from resurge_libs.rpc.endpoint import Endpoint
 
 Resolved = Mapping[str, Sourced]
 
@@ -204,7 +205,7 @@ def limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> tuple[TimeL
 def token_of(endpoint: Endpoint | None, environ: Mapping[str, str]) -> str:
     """The job's shared secret; a must where other machines can reach the endpoint."""
     token = environ.get("RESURGE_JOB_TOKEN", "")
-    if endpoint is not None and not endpoint.is_local and not token:
+    if endpoint is not None and endpoint.needs_token and not token:
         raise UsageProblem(
             "RESURGE_JOB_TOKEN",
             f"is not set, and {endpoint} can be reached from other machines",
@@ -218,7 +219,7 @@ def _serves_here(endpoint: Endpoint | None, is_host: bool | None) -> bool:
         return True
     if is_host is not None:
         return is_host
-    return bool(endpoint.unix_path) or machine.names_this_host(endpoint.host)
+    return endpoint.names_this_host()
 
 
 def _state_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str) -> Path:

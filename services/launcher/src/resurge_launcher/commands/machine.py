@@ -6,7 +6,6 @@ Looks; changes nothing but for creating a directory that it was asked to prove w
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,22 +25,6 @@ def gpu_count(environ: Mapping[str, str], root: Path = Path("/")) -> int:
     if listed.is_dir():
         return len(list(listed.iterdir()))
     return len([node for node in (root / "dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
-
-
-def names_this_host(host: str) -> bool:
-    """True when the address can be bound here, that is, when it is one of this machine's own."""
-    try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:
-        return False
-    for family, kind, protocol, _, address in found:
-        try:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.bind(address)
-            return True
-        except OSError:
-            continue
-    return False
 
 
 def why_not_writable(directory: Path) -> str | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from resurge_launcher.commands import values
 from resurge_launcher.commands.sources import Sourced
-from resurge_launcher.settings import Endpoint
 from resurge_launcher.usage import UsageProblem
+from resurge_libs.rpc.endpoint import Endpoint
 
 Resolved = Mapping[str, Sourced]
 

@@ -7,11 +7,13 @@ import re
 import signal
 from collections.abc import Callable, Mapping
 
-from resurge_launcher.settings import Endpoint, Std, StreamChoice
+from resurge_launcher.settings import Std, StreamChoice
+from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
 
 DEFAULT_PORT = 29400  # torchrun's own default of --rdzv-endpoint without a port
 MAX_NODES = 1_000_000
 MAX_WORKERS_PER_NODE = 4096
+ENDPOINT_RIGHT = f"Give HOST:PORT, [IPV6]:PORT or unix:/PATH, for example n0:{DEFAULT_PORT}."
 _STREAM_PER_RANK = re.compile(r"^\d+:[0-3](,\d+:[0-3])*$")
 _DURATION = re.compile(r"^([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)(ms|s|m|h)?$")
 _UNITS_S = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -108,31 +110,16 @@ def port(value: str) -> int:
 
 
 def endpoint(value: str) -> Endpoint:
-    """`HOST[:PORT]`, `[IPV6]:PORT` or `unix:PATH`."""
-    right = f"Give HOST:PORT, [IPV6]:PORT or unix:/PATH, for example n0:{DEFAULT_PORT}."
-    if value.startswith("unix:"):
-        path = value.removeprefix("unix:").removeprefix("//")
-        if not path.startswith("/") or len(path) > 100:
-            raise Wrong(f"{value!r} does not name an absolute path of at most 100 characters", right)
-        return Endpoint(unix_path=path)
-    if "://" in value:
-        raise Wrong(f"{value!r} is a URL", right)
-    bracketed = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::(.*))?", value)
-    if bracketed:
-        host, port_text = bracketed[1], bracketed[2]
-    elif value.count(":") > 1:
-        raise Wrong(f"{value!r} has more than one colon; an IPv6 address stands in brackets", right)
-    else:
-        host, colon, rest = value.partition(":")
-        port_text = rest if colon else None
-    if not host or not re.fullmatch(r"[A-Za-z0-9_.:%-]+", host):
-        raise Wrong(f"{value!r} names no host", right)
-    if port_text is None:
-        return Endpoint(host=host, port=DEFAULT_PORT)
+    """`HOST[:PORT]`, `[IPV6]:PORT` or `unix:PATH`; a port to connect to, so never 0."""
     try:
-        return Endpoint(host=host, port=port(port_text))
-    except Wrong as wrong:
-        raise Wrong(f"port {wrong.problem} (1 to 65535)", right) from None
+        found = parse_endpoint(value, default_port=DEFAULT_PORT)
+    except BadEndpoint as error:
+        raise Wrong(str(error).removeprefix("endpoint "), ENDPOINT_RIGHT) from None
+    if not found.is_unix and not found.port >= 1:
+        raise Wrong("port 0 is out of range (1 to 65535)", ENDPOINT_RIGHT)
+    if not found.is_unix and not re.fullmatch(r"[A-Za-z0-9_.:%-]+", found.host):
+        raise Wrong(f"{value!r} names no host", ENDPOINT_RIGHT)
+    return found
 
 
 def streams(value: str) -> StreamChoice:
