@@ -69,11 +69,11 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         return _refusing(handler)
 
 
-def _refusing(handler: Any) -> grpc.RpcMethodHandler:
+def _refusing(handler: Any) -> Any:
     async def refuse(_request: Any, context: grpc.aio.ServicerContext) -> None:
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(Unauthenticated()))
 
-    async def refuse_stream(_request: Any, context: grpc.aio.ServicerContext) -> Any:
+    async def refuse_stream(_request: Any, context: Any) -> Any:
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(Unauthenticated()))
         yield None  # never reached; makes this an asynchronous generator, as streams need
 

@@ -31,7 +31,7 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
         return answering(handler, details.method)
 
 
-def answering(handler: Any, method: str) -> grpc.RpcMethodHandler:
+def answering(handler: Any, method: str) -> Any:
     """The handler, with what it raises turned into a status."""
     kind = (bool(handler.request_streaming), bool(handler.response_streaming))
     behavior = {

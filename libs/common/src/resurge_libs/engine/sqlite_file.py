@@ -1,0 +1,262 @@
+"""The journal's file: schema, chained rows, reading, and salvage of what a damaged file still holds.
+
+Each row carries a chain value, the hash of the row before it and its own bytes, so that a row which was cut, changed
+or lost is noticed. Reading ends at the last whole row; a damaged file is kept aside before anything is rewritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from resurge_libs.engine.entry_wire import NotWhole, entry_from_bytes, snapshot_from_bytes
+from resurge_libs.engine.ports import Damage, Entry, JournalUnusable, Snapshot
+
+FILE_NAME = "journal.sqlite"
+SCHEMA_VERSION = 1
+WAL_HEADER_BYTES = 32
+WAL_FRAME_HEADER_BYTES = 24
+WAL_MAGIC = (0x377F0682, 0x377F0683)
+SNAPSHOTS_KEPT = 2
+MAX_SET_ASIDE = 1000
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE entries (seq INTEGER PRIMARY KEY, body BLOB NOT NULL, chain BLOB NOT NULL);
+CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, body BLOB NOT NULL, chain BLOB NOT NULL, body_digest BLOB NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry as stored."""
+
+    seq: int
+    body: bytes
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """One snapshot as stored, with the chain value of the entry it was taken after."""
+
+    seq: int
+    body: bytes
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What could be read: the last whole snapshot, the whole rows after it, and what is wrong after those."""
+
+    snapshot: SnapshotRow | None
+    rows: tuple[Row, ...]
+    problem: str = ""
+    rows_lost: int = 0
+
+    @property
+    def last(self) -> tuple[int, bytes]:
+        """The number and chain value of the last whole entry."""
+        if self.rows:
+            return self.rows[-1].seq, self.rows[-1].chain
+        return (self.snapshot.seq, self.snapshot.chain) if self.snapshot else (0, first_chain())
+
+
+def first_chain() -> bytes:
+    """The chain value before the first entry."""
+    return hashlib.sha256(b"resurge journal").digest()
+
+
+def next_chain(chain: bytes, seq: int, body: bytes) -> bytes:
+    """The chain value of an entry that follows one with `chain`."""
+    return hashlib.sha256(chain + seq.to_bytes(8, "big") + body).digest()
+
+
+def create(path: Path, job: str, content: Content | None = None) -> None:
+    """Make a whole new file beside `path`, then put it in place, so that a half-made one is never met."""
+    fresh = path.with_name(path.name + ".new")
+    for name in (fresh, *_companions(fresh)):
+        name.unlink(missing_ok=True)
+    db = sqlite3.connect(fresh, isolation_level=None)
+    try:
+        db.execute("PRAGMA journal_mode=DELETE")
+        db.execute("PRAGMA synchronous=FULL")
+        db.executescript(_SCHEMA)
+        db.execute("BEGIN")
+        meta = {"schema_version": str(SCHEMA_VERSION), "job": job}
+        db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        if content is not None:
+            if content.snapshot is not None:
+                insert_snapshot(db, content.snapshot)
+            db.executemany("INSERT INTO entries VALUES (?, ?, ?)", [(r.seq, r.body, r.chain) for r in content.rows])
+        db.execute("COMMIT")
+    finally:
+        db.close()
+    for name in _companions(path):
+        name.unlink(missing_ok=True)
+    os.replace(fresh, path)
+    _sync_directory(path.parent)
+
+
+def insert_snapshot(db: sqlite3.Connection, row: SnapshotRow) -> None:
+    """Store a snapshot and forget all but the last few."""
+    digest = hashlib.sha256(row.body + row.chain).digest()
+    db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (row.seq, row.body, row.chain, digest))
+    db.execute(
+        "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)",
+        (SNAPSHOTS_KEPT,),
+    )
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection for the one writer: write-ahead log, every commit on the disk before it returns."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    return db
+
+
+def check_identity(path: Path, db: sqlite3.Connection, job: str) -> None:
+    """Raise JournalUnusable when the file belongs to another job or another release."""
+    meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
+    version = meta.get("schema_version")
+    if version != str(SCHEMA_VERSION):
+        raise JournalUnusable(
+            f"state directory {path.parent} was written with journal schema {version}, this release reads "
+            f"{SCHEMA_VERSION}: start the release that wrote it, or give another directory"
+        )
+    if meta.get("job") != job:
+        raise JournalUnusable(
+            f"state directory {path.parent} belongs to job {meta.get('job')!r}, not {job!r}: "
+            "give another directory, or the job's own id with --rdzv-id"
+        )
+
+
+def read(db: sqlite3.Connection) -> Content:
+    """All whole content, from the last whole snapshot on. Raises sqlite3.DatabaseError when pages are unreadable."""
+    snapshot = _last_whole(db.execute("SELECT seq, body, chain, body_digest FROM snapshots ORDER BY seq DESC"))
+    since = snapshot.seq if snapshot else 0
+    chain = snapshot.chain if snapshot else first_chain()
+    cursor = db.execute("SELECT seq, body, chain FROM entries WHERE seq > ? ORDER BY seq", (since,))
+    rows, problem = _whole_prefix(cursor, since, chain)
+    newest = db.execute("SELECT max(seq) FROM entries").fetchone()[0] or 0
+    last = rows[-1].seq if rows else since
+    return Content(snapshot, tuple(rows), problem, max(0, newest - last))
+
+
+def salvage(path: Path) -> Content:
+    """What a damaged file still holds: rows from the first on, or a snapshot and the rows after it if that is newer."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        problem = "its pages are damaged"
+        rows, _ = _whole_prefix(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq"), 0, first_chain())
+        best = Content(None, tuple(rows), problem)
+        snapshots = _until_error(db, "SELECT seq, body, chain, body_digest FROM snapshots ORDER BY seq DESC")
+        snapshot = _last_whole(snapshots)
+        if snapshot is not None:
+            tail = list(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq DESC"))
+            after = [row for row in reversed(tail) if row[0] > snapshot.seq]
+            rows, _ = _whole_prefix(iter(after), snapshot.seq, snapshot.chain)
+            resumed = Content(snapshot, tuple(rows), problem)
+            best = resumed if resumed.last[0] >= best.last[0] else best
+        return best
+
+
+def entries_of(content: Content) -> tuple[Entry, ...]:
+    """The entries of the rows."""
+    return tuple(entry_from_bytes(row.body) for row in content.rows)
+
+
+def snapshot_of(content: Content) -> Snapshot | None:
+    """The snapshot, if there is one."""
+    return None if content.snapshot is None else snapshot_from_bytes(content.snapshot.body)
+
+
+def set_aside(path: Path) -> Path:
+    """Copy the file, with its write-ahead log, to the first free `.damaged-N` name."""
+    for number in range(1, MAX_SET_ASIDE):
+        kept = path.with_name(f"{path.name}.damaged-{number}")
+        if not kept.exists():
+            break
+    else:
+        raise JournalUnusable(f"{path.parent} holds {MAX_SET_ASIDE} damaged journals: remove some")
+    shutil.copyfile(path, kept)
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists():
+        shutil.copyfile(wal, kept.with_name(kept.name + "-wal"))
+    return kept
+
+
+def damage(content: Content, kept: Path, reason: str) -> Damage:
+    """What to say about a salvaged file."""
+    last = content.last[0]
+    lost = f"; at least {content.rows_lost} entries are lost" if content.rows_lost else ""
+    sentence = (
+        f"journal {reason}: recovered to the last whole record, entry {last}{lost}; the damaged file is kept as {kept}"
+    )
+    return Damage(last, content.rows_lost, sentence, str(kept))
+
+
+def torn_log(path: Path) -> bool:
+    """Whether the write-ahead log ends inside a record, as after a cut; look before the file is opened."""
+    try:
+        with open(path.with_name(path.name + "-wal"), "rb") as file:
+            header = file.read(WAL_HEADER_BYTES)
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return False
+    if size == 0:
+        return False
+    if len(header) < WAL_HEADER_BYTES or int.from_bytes(header[:4], "big") not in WAL_MAGIC:
+        return True
+    page_bytes = int.from_bytes(header[8:12], "big")
+    return page_bytes == 0 or (size - WAL_HEADER_BYTES) % (WAL_FRAME_HEADER_BYTES + page_bytes) != 0
+
+
+def _whole_prefix(found: Iterator[tuple[int, bytes, bytes]], since: int, chain: bytes) -> tuple[list[Row], str]:
+    rows: list[Row] = []
+    expected = since + 1
+    for seq, body, stored in found:
+        if seq != expected:
+            return rows, f"lacks entry {expected}"
+        chain = next_chain(chain, seq, body)
+        if chain != stored:
+            return rows, f"entry {seq} is not as it was written"
+        try:
+            entry_from_bytes(body)
+        except NotWhole:
+            return rows, f"entry {seq} is not whole"
+        rows.append(Row(seq, body, chain))
+        expected += 1
+    return rows, ""
+
+
+def _last_whole(found: Iterator[tuple[int, bytes, bytes, bytes]]) -> SnapshotRow | None:
+    for seq, body, chain, digest in found:
+        if hashlib.sha256(body + chain).digest() == digest:
+            return SnapshotRow(seq, body, chain)
+    return None
+
+
+def _until_error(db: sqlite3.Connection, query: str) -> Iterator[tuple]:
+    try:
+        yield from db.execute(query)
+    except sqlite3.DatabaseError:
+        return
+
+
+def _companions(path: Path) -> tuple[Path, ...]:
+    return tuple(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
