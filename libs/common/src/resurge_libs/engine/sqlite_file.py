@@ -153,6 +153,7 @@ def read(db: sqlite3.Connection) -> Content:
 def salvage(path: Path) -> Content:
     """What a damaged file still holds: rows from the first on, or a snapshot and the rows after it if that is newer."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema=ON")  # else a file shorter than its header says is not read at all
         problem = "its pages are damaged"
         rows, _ = _whole_prefix(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq"), 0, first_chain())
         best = Content(None, tuple(rows), problem)
