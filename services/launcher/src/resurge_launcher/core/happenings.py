@@ -1,0 +1,278 @@
+"""What can happen to the launcher (events) and what it can do (actions), as values. No effects; see ../agent.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from resurge_libs.core.ids import Generation, IncidentId, Rank
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.reasons import Because
+
+from resurge_launcher.core.model import (
+    ExitRecord,
+    Fault,
+    Goal,
+    Milestone,
+    PageReading,
+    RunGoal,
+    Span,
+    StoreOffer,
+)
+
+# ------------------------------------------------------------------------------------------------------ events
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The launcher starts; the first event, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredReceived:
+    """Rendezvous said what this node should be."""
+
+    revision: int
+    goal: Goal
+    current_generation: Generation = Generation(0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamUp:
+    """Rendezvous answers on a new stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLost:
+    """The stream broke, or could not be opened."""
+
+    sentence: str = ""
+
+
+class Refusal(StrEnum):
+    """Definite answers of rendezvous to this launcher."""
+
+    SUPERSEDED = "superseded"
+    ALREADY_ATTACHED = "already_attached"
+    NOT_WELCOME = "not_welcome"
+    """Wrong job, wrong version, bad request, no token: trying again cannot help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Rendezvous will not have this launcher."""
+
+    refusal: Refusal
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class BeatAcked:
+    """A beat sent at the instant was answered."""
+
+    sent_at: Instant
+    lease_ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnDone:
+    """The workers of the generation were started; (local rank, pid) of each."""
+
+    generation: Generation
+    pids: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFailed:
+    """A worker could not be started; those in `pids` were."""
+
+    generation: Generation
+    because: Because
+    pids: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExited:
+    """A worker was reaped."""
+
+    generation: Generation
+    local_rank: int
+    pid: int
+    at: Instant
+    exit_code: int | None = None
+    signal: int | None = None
+    last_step: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PagesRead:
+    """The pages of the generation's workers, read now."""
+
+    generation: Generation
+    readings: tuple[PageReading, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StraysGone:
+    """A full look found no descendant of the generation, nor anything carrying (job, node)."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReceived:
+    """The launcher itself was signalled."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReserved:
+    """A port is held for the c10d store of the next generation."""
+
+    offer: StoreOffer
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The launcher itself did not run for so long."""
+
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A deadline passed."""
+
+
+Event = (
+    Begun
+    | DesiredReceived
+    | StreamUp
+    | StreamLost
+    | Refused
+    | BeatAcked
+    | SpawnDone
+    | SpawnFailed
+    | WorkerExited
+    | PagesRead
+    | StraysGone
+    | SignalReceived
+    | StoreReserved
+    | Paused
+    | Tick
+)
+
+# ----------------------------------------------------------------------------------------------------- actions
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnWorkers:
+    """Start the generation's workers, all of them; answer with SpawnDone or SpawnFailed."""
+
+    run: RunGoal
+
+
+@dataclass(frozen=True, slots=True)
+class SignalWorkers:
+    """Send a signal to the process groups of living workers; `descendants` too where the rung says so."""
+
+    generation: Generation
+    signal: int
+    descendants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStrays:
+    """End what workers left behind; answer StraysGone when a full look finds nothing. May be asked again, harder."""
+
+    generation: Generation
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveStore:
+    """Hold a new port for the c10d store of the next generation; answer StoreReserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPages:
+    """Read the pages of the generation's workers; answer PagesRead."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLease:
+    """Write generation and end of lease into the page of every living worker; None: no lease."""
+
+    generation: Generation
+    until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class TellFault:
+    """Show people who failed and what it printed last; `record` is there when it is about an exit."""
+
+    generation: Generation
+    because: Because
+    rank: Rank | None = None
+    record: ExitRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExitWith:
+    """Leave: say goodbye on the stream, then exit with the code."""
+
+    code: int
+    because: Because
+
+
+class NodePhase(StrEnum):
+    """Where the node stands, in the words of the wire."""
+
+    READY = "READY"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    TEARING_DOWN = "TEARING_DOWN"
+    FINISHED = "FINISHED"
+    STUCK = "STUCK"
+    LEAVING = "LEAVING"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The node's whole observed state; repeats are harmless."""
+
+    phase: NodePhase
+    generation: Generation
+    revision_seen: int = 0
+    exits: tuple[ExitRecord, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    milestones: tuple[Milestone, ...] = ()
+    spans: tuple[Span, ...] = ()
+    incident_id: IncidentId = IncidentId("")
+    store_offer: StoreOffer | None = None
+    exit_acknowledged: bool = False
+    leaving_signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendObserved:
+    """Tell rendezvous; emitted with every change."""
+
+    observed: Observed
+
+
+Action = (
+    SpawnWorkers
+    | SignalWorkers
+    | SweepStrays
+    | ReserveStore
+    | ReadPages
+    | WriteLease
+    | TellFault
+    | ExitWith
+    | SendObserved
+)

@@ -1,0 +1,418 @@
+"""The words of the launcher: its states, what can happen to it, what it can be told to do, what it can do.
+
+Decides nothing (see step.py) and has no effects (see ../agent.py). All times are instants of this machine's
+monotonic clock, which the workers' pages use too; the shell turns them into wall-clock time on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from signal import Signals
+
+from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, Rank
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.lease import Lease
+from resurge_libs.core.reasons import Because
+from resurge_libs.core.time_limits import TimeLimits
+
+# ------------------------------------------------------------------------------------------------------- rules
+
+
+class OnLostControl(StrEnum):
+    """What becomes of workers that progress while the control plane is out of reach."""
+
+    KEEP = "keep"
+    STOP = "stop"
+
+
+class OnExcluded(StrEnum):
+    """What an excluded launcher does until the job ends."""
+
+    PARK = "park"
+    EXIT = "exit"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings the machine decides by."""
+
+    limits: TimeLimits
+    local_world_size: int
+    term_timeout_s: float = 30.0
+    on_lost_control: OnLostControl = OnLostControl.KEEP
+    on_excluded: OnExcluded = OnExcluded.PARK
+    pass_on_signals: frozenset[int] = frozenset()
+    """Signals that are forwarded to the workers without ending anything (Slurm's SIGUSR1)."""
+    page_interval_s: float = 0.5
+    """How often pages are read when no deadline asks for it sooner."""
+
+
+# ------------------------------------------------------------------------------------------------------- goals
+
+
+@dataclass(frozen=True, slots=True)
+class RunGoal:
+    """Workers of this generation run here."""
+
+    generation: Generation
+    attempt: Attempt
+    cycle: Cycle
+    group_rank: int
+    group_world_size: int
+    base_rank: int
+    world_size: int
+    master_addr: str
+    master_port: int
+    max_restarts: int = 0
+    restarts_spent: int = 0
+    incident_id: IncidentId = IncidentId("")
+    traceparent: str = ""
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DownGoal:
+    """Nothing of this generation or an older one is alive here."""
+
+    generation: Generation
+    because: Because
+    incident_id: IncidentId = IncidentId("")
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkGoal:
+    """No workers; stay attached."""
+
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class ExitGoal:
+    """Acknowledge, end the workers, exit with the code."""
+
+    code: int
+    because: Because
+    all_acknowledged: bool = False
+    attempt: Attempt = Attempt(0)
+    generation: Generation = Generation(0)
+
+
+Goal = RunGoal | DownGoal | ParkGoal | ExitGoal
+
+# ------------------------------------------------------------------------------------- one worker, nested machine
+
+
+class MilestoneKind(StrEnum):
+    """The steps of a start that workers report."""
+
+    WORKER_STARTED = "worker_started"
+    PROCESS_GROUP_READY = "process_group_ready"
+    CHECKPOINT_RESTORED = "checkpoint_restored"
+    FIRST_STEP = "first_step"
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """One worker's step of a start."""
+
+    rank: Rank
+    kind: MilestoneKind
+    at: Instant
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPhase:
+    """A section the worker said it is in; while it is open its own limit counts instead of the hang limit."""
+
+    name: str
+    since: Instant
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageReading:
+    """What one worker's shared page says; None where it never said anything."""
+
+    local_rank: int
+    last_beat_at: Instant | None = None
+    step: int | None = None
+    phase: OpenPhase | None = None
+    milestones: tuple[Milestone, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is known of a worker's work. Armed by its first beat; unarmed, silence means nothing."""
+
+    last_beat_at: Instant | None = None
+    step: int | None = None
+    step_moved_at: Instant | None = None
+    phase: OpenPhase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """How one worker ended."""
+
+    rank: Rank
+    local_rank: int
+    pid: int
+    at: Instant
+    exit_code: int | None = None
+    signal: int | None = None
+    last_step: int | None = None
+    error: str = ""
+    ended_by_launcher: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """To be started; no process yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """A process of ours."""
+
+    pid: int
+    watch: Watch = Watch()
+    signalled: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Reaped."""
+
+    record: ExitRecord
+
+
+WorkerState = Awaited | Alive | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One training process of one generation."""
+
+    rank: Rank
+    local_rank: int
+    state: WorkerState = Awaited()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A claim about one worker, or about the node (rank None), that is not an exit."""
+
+    because: Because
+    at: Instant
+    rank: Rank | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """All workers of one generation on this node, with everything known against them."""
+
+    run: RunGoal
+    workers: tuple[Worker, ...]
+    faults: tuple[Fault, ...] = ()
+    milestones: tuple[Milestone, ...] = ()
+
+    @property
+    def generation(self) -> Generation:
+        """The generation it belongs to."""
+        return self.run.generation
+
+    @property
+    def exits(self) -> tuple[ExitRecord, ...]:
+        """The ends so far, in the order of local ranks."""
+        return tuple(w.state.record for w in self.workers if isinstance(w.state, Ended))
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether no worker is alive or about to be."""
+        return all(isinstance(w.state, Ended) for w in self.workers)
+
+    def with_worker(self, worker: Worker) -> Crew:
+        """The crew with one worker replaced."""
+        return replace(
+            self, workers=tuple(worker if w.local_rank == worker.local_rank else w for w in self.workers)
+        )
+
+
+# ----------------------------------------------------------------------------------------------------- teardown
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of a ladder: so many seconds after its begin, this signal."""
+
+    at_s: float
+    signal: Signals
+
+
+@dataclass(frozen=True, slots=True)
+class Teardown:
+    """The ending of all workers and descendants of a generation; crew None: leftovers of an older launcher."""
+
+    crew: Crew | None
+    generation: Generation
+    because: Because
+    ladder: tuple[Rung, ...]
+    began_at: Instant
+    climbed: int = 0
+    """Rungs done."""
+    sweeping: bool = False
+    """Strays are being ended and looked for."""
+    over: bool = False
+    """No worker and no descendant is left."""
+
+
+# ------------------------------------------------------------------------------------------------- launcher states
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Nothing is alive here; `last` keeps the evidence of the crew torn down last."""
+
+    generation: Generation
+    last: Crew | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """A generation is to be started when its backoff is over."""
+
+    crew: Crew
+    ordered_at: Instant
+    spawn_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Workers are being started."""
+
+    crew: Crew
+    ordered_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Workers run; some may have ended with 0."""
+
+    crew: Crew
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All workers ended with 0."""
+
+    crew: Crew
+
+
+@dataclass(frozen=True, slots=True)
+class TearingDown:
+    """Workers are being ended, to be ready again."""
+
+    teardown: Teardown
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Something is alive after KILL and the teardown limit."""
+
+    teardown: Teardown
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Told to leave by a signal; workers are being ended in the drain ladder."""
+
+    teardown: Teardown
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exiting:
+    """The exit code is fixed; waits for the teardown and, after a terminal decision, for the acknowledgements."""
+
+    teardown: Teardown
+    code: int
+    because: Because
+    wait_until: Instant
+    decided: bool
+    """A terminal decision of rendezvous stands behind the code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The end."""
+
+    code: int
+    generation: Generation
+
+
+Phase = Ready | Delayed | Starting | Running | Finished | TearingDown | Stuck | Leaving | Exiting | Exited
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the launcher has of the control plane."""
+
+    stream_up: bool = False
+    met_at: Instant | None = None
+    """When rendezvous was first heard."""
+    lost_at: Instant | None = None
+    """Since when there is no stream; the launcher's start counts as such."""
+    lease: Lease | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One closed phase of a recovery on this node."""
+
+    name: str
+    start: Instant
+    end: Instant
+    rank: Rank | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The recovery this node takes part in; spans gathered before the incident has its name wait here."""
+
+    incident_id: IncidentId = IncidentId("")
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOffer:
+    """An endpoint held for the c10d store of a coming generation."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherState:
+    """All the launcher knows."""
+
+    phase: Phase
+    control: Control
+    goal: Goal | None = None
+    revision_seen: int = 0
+    story: Story = Story()
+    offer: StoreOffer | None = None
+    highest_generation: Generation = Generation(0)
+    highest_attempt: Attempt = Attempt(0)
+    pages_at: Instant | None = None
+    """When pages are to be read next; None while there is nobody to watch."""
+    judge_after: Instant | None = None
+    """After a pause of the launcher itself silence is not held against workers until then."""
