@@ -5,27 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from resurge_launcher.core.goals import NO_GENERATION, NO_INCIDENT, Goal, RunGoal
+from resurge_launcher.core.model import (
+    ExitRecord,
+    Fault,
+    Milestone,
+    PageReading,
+    Span,
+    StoreOffer,
+)
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because
 
-from resurge_launcher.core.model import (
-    ExitRecord,
-    Fault,
-    Goal,
-    Milestone,
-    PageReading,
-    RunGoal,
-    Span,
-    StoreOffer,
-)
-
 # ------------------------------------------------------------------------------------------------------ events
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """The launcher starts; the first event, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +27,7 @@ class DesiredReceived:
 
     revision: int
     goal: Goal
-    current_generation: Generation = Generation(0)
+    current_generation: Generation = NO_GENERATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +140,7 @@ class Tick:
 
 
 Event = (
-    Begun
-    | DesiredReceived
+    DesiredReceived
     | StreamUp
     | StreamLost
     | Refused
@@ -176,11 +168,10 @@ class SpawnWorkers:
 
 @dataclass(frozen=True, slots=True)
 class SignalWorkers:
-    """Send a signal to the process groups of living workers; `descendants` too where the rung says so."""
+    """Send a signal to the process groups of the generation's living workers."""
 
     generation: Generation
     signal: int
-    descendants: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +200,13 @@ class WriteLease:
 
     generation: Generation
     until: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The generation is over for good: no worker of it may commit anything, whatever its lease says."""
+
+    generation: Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +250,7 @@ class Observed:
     faults: tuple[Fault, ...] = ()
     milestones: tuple[Milestone, ...] = ()
     spans: tuple[Span, ...] = ()
-    incident_id: IncidentId = IncidentId("")
+    incident_id: IncidentId = NO_INCIDENT
     store_offer: StoreOffer | None = None
     exit_acknowledged: bool = False
     leaving_signal: int | None = None
@@ -272,6 +270,7 @@ Action = (
     | ReserveStore
     | ReadPages
     | WriteLease
+    | Fence
     | TellFault
     | ExitWith
     | SendObserved

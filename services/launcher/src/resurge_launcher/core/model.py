@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from signal import Signals
 
-from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, Rank
+from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
+from resurge_libs.core.ids import Attempt, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because
@@ -48,59 +49,6 @@ class Rules:
     """How often pages are read when no deadline asks for it sooner."""
 
 
-# ------------------------------------------------------------------------------------------------------- goals
-
-
-@dataclass(frozen=True, slots=True)
-class RunGoal:
-    """Workers of this generation run here."""
-
-    generation: Generation
-    attempt: Attempt
-    cycle: Cycle
-    group_rank: int
-    group_world_size: int
-    base_rank: int
-    world_size: int
-    master_addr: str
-    master_port: int
-    max_restarts: int = 0
-    restarts_spent: int = 0
-    incident_id: IncidentId = IncidentId("")
-    traceparent: str = ""
-    delay_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class DownGoal:
-    """Nothing of this generation or an older one is alive here."""
-
-    generation: Generation
-    because: Because
-    incident_id: IncidentId = IncidentId("")
-    traceparent: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ParkGoal:
-    """No workers; stay attached."""
-
-    because: Because
-
-
-@dataclass(frozen=True, slots=True)
-class ExitGoal:
-    """Acknowledge, end the workers, exit with the code."""
-
-    code: int
-    because: Because
-    all_acknowledged: bool = False
-    attempt: Attempt = Attempt(0)
-    generation: Generation = Generation(0)
-
-
-Goal = RunGoal | DownGoal | ParkGoal | ExitGoal
-
 # ------------------------------------------------------------------------------------- one worker, nested machine
 
 
@@ -124,33 +72,26 @@ class Milestone:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenPhase:
-    """A section the worker said it is in; while it is open its own limit counts instead of the hang limit."""
-
-    name: str
-    since: Instant
-    limit_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PageReading:
     """What one worker's shared page says; None where it never said anything."""
 
     local_rank: int
     last_beat_at: Instant | None = None
     step: int | None = None
-    phase: OpenPhase | None = None
+    hung_at: Instant | None = None
+    """From when on its silence means that it hangs; None while no limit applies, as before a first beat."""
+    open_phase: str = ""
+    """Name of the innermost section the worker said it is in; empty for none."""
     milestones: tuple[Milestone, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is known of a worker's work. Armed by its first beat; unarmed, silence means nothing."""
+    """What is known of a worker's work."""
 
-    last_beat_at: Instant | None = None
-    step: int | None = None
+    reading: PageReading | None = None
     step_moved_at: Instant | None = None
-    phase: OpenPhase | None = None
+    """When its step was first seen to have moved on last; None while it reports no steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +182,7 @@ class Crew:
 
     def with_worker(self, worker: Worker) -> Crew:
         """The crew with one worker replaced."""
-        return replace(
-            self, workers=tuple(worker if w.local_rank == worker.local_rank else w for w in self.workers)
-        )
+        return replace(self, workers=tuple(worker if w.local_rank == worker.local_rank else w for w in self.workers))
 
 
 # ----------------------------------------------------------------------------------------------------- teardown
@@ -258,13 +197,21 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
+class Ladder:
+    """A schedule of signals for workers, climbed until all are gone; what they leave behind then gets `strays`."""
+
+    rungs: tuple[Rung, ...]
+    strays: Signals
+
+
+@dataclass(frozen=True, slots=True)
 class Teardown:
     """The ending of all workers and descendants of a generation; crew None: leftovers of an older launcher."""
 
     crew: Crew | None
     generation: Generation
     because: Because
-    ladder: tuple[Rung, ...]
+    ladder: Ladder
     began_at: Instant
     climbed: int = 0
     """Rungs done."""
@@ -365,11 +312,10 @@ Phase = Ready | Delayed | Starting | Running | Finished | TearingDown | Stuck | 
 class Control:
     """What the launcher has of the control plane."""
 
-    stream_up: bool = False
-    met_at: Instant | None = None
-    """When rendezvous was first heard."""
-    lost_at: Instant | None = None
-    """Since when there is no stream; the launcher's start counts as such."""
+    lost_at: Instant | None
+    """Since when there is no stream, counted from the launcher's start before the first; None while there is one."""
+    met: bool = False
+    """Rendezvous was heard at least once."""
     lease: Lease | None = None
 
 
@@ -388,7 +334,7 @@ class Span:
 class Story:
     """The recovery this node takes part in; spans gathered before the incident has its name wait here."""
 
-    incident_id: IncidentId = IncidentId("")
+    incident_id: IncidentId = NO_INCIDENT
     spans: tuple[Span, ...] = ()
 
 
@@ -410,8 +356,8 @@ class LauncherState:
     revision_seen: int = 0
     story: Story = Story()
     offer: StoreOffer | None = None
-    highest_generation: Generation = Generation(0)
-    highest_attempt: Attempt = Attempt(0)
+    highest_generation: Generation = NO_GENERATION
+    highest_attempt: Attempt = NO_ATTEMPT
     pages_at: Instant | None = None
     """When pages are to be read next; None while there is nobody to watch."""
     judge_after: Instant | None = None

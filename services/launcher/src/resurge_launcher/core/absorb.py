@@ -1,0 +1,302 @@
+"""What each event tells the launcher: facts are taken in, nothing is decided yet (see pursue.py). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from resurge_launcher.core import control as controls
+from resurge_launcher.core import crew as crews
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core import teardown as teardowns
+from resurge_launcher.core.goals import (
+    NO_ATTEMPT,
+    NO_GENERATION,
+    NO_INCIDENT,
+    DownGoal,
+    EndGoal,
+    ExitGoal,
+    Goal,
+    RunGoal,
+)
+from resurge_launcher.core.ladders import drain_ladder
+from resurge_launcher.core.model import (
+    Crew,
+    Delayed,
+    Exited,
+    Exiting,
+    Fault,
+    Finished,
+    LauncherState,
+    Leaving,
+    Ready,
+    Rules,
+    Running,
+    Span,
+    Starting,
+    Story,
+    Stuck,
+    Teardown,
+    TearingDown,
+)
+from resurge_launcher.core.observe import crew_of, teardown_of
+from resurge_libs.core.ids import Generation
+from resurge_libs.core.instant import Instant, after, earliest
+from resurge_libs.core.reasons import Because, Reason
+
+FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.BeatAcked
+Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
+PAUSE_GRACE_LIMIT_S = 60.0
+"""However long the launcher itself stood still, workers that are silent afterwards get no more than this on top."""
+REFUSED_EXIT_CODE = 2
+SUPERSEDED_EXIT_CODE = 1
+
+
+def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> Outcome:
+    """The state with the event's facts in it."""
+    match event:
+        case h.DesiredReceived() | h.StreamUp() | h.StreamLost() | h.Refused() | h.BeatAcked():
+            return _from_rendezvous(state, event, rules, now)
+        case h.SpawnDone() | h.SpawnFailed():
+            return _spawned(state, event, now)
+        case h.WorkerExited():
+            return _exited(state, event, now)
+        case h.PagesRead():
+            return _pages(state, event, rules, now)
+        case h.StraysGone(generation):
+            return _strays_gone(state, generation)
+        case h.SignalReceived(signal):
+            return _signalled(state, signal, rules, now)
+        case h.StoreReserved(offer):
+            return replace(state, offer=offer), (), Because(Reason.STORE_WRITE, f"port {offer.port} is held")
+        case h.Paused(for_s):
+            grace_s = min(for_s, PAUSE_GRACE_LIMIT_S)
+            reason = Because(Reason.PAUSED, f"the launcher stood still for {for_s:.1f} s")
+            return replace(state, judge_after=after(now, grace_s)), (), reason
+        case h.Tick():
+            return _tick(state, rules, now)
+        case _:
+            assert_never(event)
+
+
+def _from_rendezvous(state: LauncherState, event: FromRendezvous, rules: Rules, now: Instant) -> Outcome:
+    match event:
+        case h.DesiredReceived():
+            return _desired(state, event)
+        case h.StreamUp():
+            reason = Because(Reason.NODE_JOINED, "rendezvous answers")
+            return replace(state, control=controls.found(state.control), revision_seen=0), (), reason
+        case h.StreamLost(sentence):
+            control = controls.lost(state.control, now, rules.limits.resume_window_s)
+            return replace(state, control=control), (), Because(Reason.STREAM_LOST, sentence)
+        case h.Refused():
+            return _refused(state, event)
+        case h.BeatAcked(sent_at, lease_ttl_s):
+            control = controls.acknowledged(state.control, sent_at, lease_ttl_s)
+            return replace(state, control=control), (), Because(Reason.BEAT)
+        case _:
+            assert_never(event)
+
+
+def _late(state: LauncherState, what: str) -> Outcome:
+    return state, (), Because(Reason.LATE_EVENT_IGNORED, what)
+
+
+def _desired(state: LauncherState, event: h.DesiredReceived) -> Outcome:
+    if event.revision < state.revision_seen:
+        return _late(state, f"revision {event.revision} is older than {state.revision_seen}")
+    goal = event.goal
+    reason = Because(Reason.NOTHING_CHANGED)
+    state = replace(state, revision_seen=event.revision)
+    if isinstance(goal, RunGoal) and goal.generation < event.current_generation:
+        return _late(state, f"generation {goal.generation} is fenced by {event.current_generation}")
+    if _holds(state.goal, goal):
+        return _late(state, "the end of the launcher is decided")
+    if goal != state.goal:
+        reason = Because(Reason.OBSERVED, f"the goal is {type(goal).__name__.removesuffix('Goal').upper()}")
+    actions: tuple[h.Action, ...] = ()
+    crew = crew_of(state.phase)
+    if crew is not None and event.current_generation > crew.generation:
+        actions = (h.Fence(crew.generation),)
+    state = replace(
+        state,
+        goal=goal,
+        story=_story(state.story, goal),
+        highest_generation=max(state.highest_generation, event.current_generation, _generation(goal)),
+        highest_attempt=max(
+            state.highest_attempt, goal.attempt if isinstance(goal, RunGoal | ExitGoal) else NO_ATTEMPT
+        ),
+    )
+    return state, actions, reason
+
+
+def _holds(present: Goal | None, coming: Goal) -> bool:
+    """A terminal decision gives way to nothing, the launcher's own end only to a terminal decision."""
+    return isinstance(present, ExitGoal | EndGoal) and not isinstance(coming, ExitGoal)
+
+
+def _generation(goal: Goal) -> Generation:
+    return goal.generation if isinstance(goal, RunGoal | DownGoal | ExitGoal) else NO_GENERATION
+
+
+def _story(story: Story, goal: Goal) -> Story:
+    incident_id = goal.incident_id if isinstance(goal, RunGoal | DownGoal) else NO_INCIDENT
+    if not incident_id or incident_id == story.incident_id:
+        return story
+    # spans gathered before the incident had its name belong to it
+    return Story(incident_id, () if story.incident_id else story.spans)
+
+
+def _refused(state: LauncherState, event: h.Refused) -> Outcome:
+    code = SUPERSEDED_EXIT_CODE if event.refusal is h.Refusal.SUPERSEDED else REFUSED_EXIT_CODE
+    crew = crew_of(state.phase)
+    actions: tuple[h.Action, ...] = ()
+    if crew is not None and event.refusal is h.Refusal.SUPERSEDED:
+        actions = (h.Fence(crew.generation),)
+    if _holds(state.goal, EndGoal(code, event.because)):
+        return _late(state, "the end of the launcher is decided")
+    return replace(state, goal=EndGoal(code, event.because)), actions, event.because
+
+
+def _spawned(state: LauncherState, event: h.SpawnDone | h.SpawnFailed, now: Instant) -> Outcome:
+    crew = crew_of(state.phase)
+    if crew is None or crew.generation != event.generation or isinstance(state.phase, Delayed):
+        return _late(state, f"generation {event.generation} was not ordered or is over")
+    if not crews.any_awaited(crew):
+        return _late(state, f"the start of generation {event.generation} is known")
+    crew = crews.started(crew, event.pids)
+    reason = Because(Reason.STARTED, f"{len(event.pids)} workers of generation {event.generation} run")
+    if isinstance(event, h.SpawnFailed):
+        reason = event.because
+        crew = crews.never_started(replace(crew, faults=(*crew.faults, Fault(event.because, now))))
+    actions: tuple[h.Action, ...] = ()
+    if isinstance(state.phase, Starting):
+        attributes = (("resurge.generation", str(event.generation)), ("resurge.workers", str(len(event.pids))))
+        span = Span("spawn", state.phase.ordered_at, now, None, attributes)
+        story = replace(state.story, spans=(*state.story.spans, span))
+        state = replace(state, phase=Running(crew), story=story, pages_at=now)
+    else:
+        state, actions = with_crew(state, crew, now)
+    return state, actions, reason
+
+
+def _exited(state: LauncherState, event: h.WorkerExited, now: Instant) -> Outcome:
+    crew = crew_of(state.phase)
+    if crew is None or crew.generation != event.generation:
+        return _late(state, f"pid {event.pid} of generation {event.generation} ended late")
+    crew, record = crews.ended(crew, event)
+    if record is None:
+        return _late(state, f"the end of local rank {event.local_rank} is known")
+    state, actions = with_crew(state, crew, now)
+    reason = crews.failure(record) or Because(Reason.FINISHED, f"rank {record.rank} ended as it should")
+    return state, actions, reason
+
+
+def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherState, tuple[h.Action, ...]]:
+    """The state with its present crew replaced; a teardown goes on from there."""
+    match state.phase:
+        case Running():
+            return replace(state, phase=Running(crew)), ()
+        case Starting() | Delayed():
+            return replace(state, phase=replace(state.phase, crew=crew)), ()
+        case TearingDown(teardown) | Stuck(teardown) | Leaving(teardown) | Exiting(teardown):
+            teardown, actions = teardowns.workers_changed(teardown, crew, now)
+            return replace(state, phase=replace(state.phase, teardown=teardown)), actions
+        case Ready() | Finished() | Exited():
+            return state, ()
+        case _:
+            assert_never(state.phase)
+
+
+def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant) -> Outcome:
+    crew = crew_of(state.phase)
+    if crew is None or crew.generation != event.generation:
+        return _late(state, f"pages of generation {event.generation}")
+    before = len(crew.milestones)
+    crew = crews.read(crew, event.readings, now)
+    if not isinstance(state.phase, Running):
+        # a teardown does not move by what pages say
+        return _replace_quietly(state, crew), (), Because(Reason.BEAT)
+    routine = after(now, rules.page_interval_s)
+    hang = crews.next_hang_at(crew)
+    soon = routine if hang is None or hang <= now else earliest(routine, hang)
+    reason = Because(Reason.MILESTONE) if len(crew.milestones) > before else Because(Reason.BEAT)
+    fault = None if state.judge_after is not None and now < state.judge_after else crews.hung(crew, now)
+    if fault is not None:
+        crew, reason = replace(crew, faults=(*crew.faults, fault)), fault.because
+    return replace(state, phase=Running(crew), pages_at=soon), (), reason
+
+
+def _replace_quietly(state: LauncherState, crew: Crew) -> LauncherState:
+    match state.phase:
+        case TearingDown(teardown) | Stuck(teardown) | Leaving(teardown) | Exiting(teardown):
+            return _with_teardown(state, replace(teardown, crew=crew))
+        case Delayed() | Starting() | Running():
+            return replace(state, phase=replace(state.phase, crew=crew))
+        case Ready() | Finished() | Exited():
+            return state
+        case _:
+            assert_never(state.phase)
+
+
+def _with_teardown(state: LauncherState, teardown: Teardown) -> LauncherState:
+    assert isinstance(state.phase, TearingDown | Stuck | Leaving | Exiting), "only these phases have a teardown"
+    return replace(state, phase=replace(state.phase, teardown=teardown))
+
+
+def _strays_gone(state: LauncherState, generation: int) -> Outcome:
+    teardown = teardown_of(state.phase)
+    if teardown is None or teardown.generation != generation or not teardown.sweeping:
+        return _late(state, f"sweep of generation {generation}")
+    teardown = teardowns.strays_gone(teardown)
+    reason = Because(Reason.TEARDOWN_CONFIRMED, f"nothing of generation {generation} is alive here")
+    return _with_teardown(state, teardown), (), reason
+
+
+def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outcome:
+    name = crews.signal_name(signal)
+    living = crew_of(state.phase)
+    if signal in rules.pass_on_signals:
+        actions = (h.SignalWorkers(living.generation, signal),) if living is not None else ()
+        return state, actions, Because(Reason.SIGNAL_RECEIVED, f"{name} is passed on to the workers")
+    reason = Because(Reason.SIGNAL_RECEIVED, f"{name} told the launcher to leave")
+    match state.phase:
+        case Exited():
+            return _late(state, f"{name} after the end")
+        case Leaving(teardown) | Exiting(teardown):
+            if not crews.is_interrupt(signal):
+                return _late(state, f"{name}: the launcher is leaving already")
+            teardown, hurried = teardowns.hurry(teardown, now)
+            phase = replace(state.phase, teardown=teardown)
+            return replace(state, phase=phase), hurried, Because(Reason.SIGNAL_RECEIVED, f"{name} again: KILL now")
+        case TearingDown(teardown) | Stuck(teardown):
+            return replace(state, phase=Leaving(teardown, signal)), (), reason
+        case Ready(generation, last):
+            teardown = replace(teardowns.nothing_left(generation, reason, now), crew=last)
+            return replace(state, phase=Leaving(teardown, signal)), (), reason
+        case Delayed(crew) | Starting(crew) | Running(crew) | Finished(crew):
+            waiting = isinstance(state.phase, Delayed)
+            crew = crews.never_started(crew) if waiting else crew
+            teardown, started = teardowns.begin(crew, reason, drain_ladder(signal, rules.term_timeout_s), now)
+            return replace(state, phase=Leaving(teardown, signal), pages_at=None), started, reason
+        case _:
+            assert_never(state.phase)
+
+
+def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
+    actions: tuple[h.Action, ...] = ()
+    reason = Because(Reason.TICK)
+    match state.phase:
+        case Running(crew):
+            if state.pages_at is not None and now >= state.pages_at:
+                actions = (h.ReadPages(crew.generation),)
+                state = replace(state, pages_at=after(now, rules.page_interval_s))
+            skew = crews.finish_skew(crew, now, rules.limits.finish_skew_limit_s)
+            if skew is not None:
+                state, reason = replace(state, phase=Running(replace(crew, faults=(*crew.faults, skew)))), skew.because
+        case TearingDown(teardown) | Stuck(teardown) | Leaving(teardown) | Exiting(teardown) if not teardown.over:
+            teardown, actions = teardowns.climb(teardown, now)
+            state = _with_teardown(state, teardown)
+        case _:
+            pass
+    return state, actions, reason

@@ -1,0 +1,217 @@
+"""One generation's workers as a nested machine: who lives, who ended how, who hangs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from signal import SIGINT, Signals
+from typing import assert_never
+
+from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.happenings import WorkerExited
+from resurge_launcher.core.model import (
+    Alive,
+    Awaited,
+    Crew,
+    Ended,
+    ExitRecord,
+    Fault,
+    Milestone,
+    PageReading,
+    Watch,
+    Worker,
+)
+from resurge_libs.core.ids import Rank
+from resurge_libs.core.instant import Instant, earliest
+from resurge_libs.core.reasons import Because, Reason
+
+CHECKPOINT_PHASE = "checkpoint"
+"""Sections whose name begins so are worth the grace of a ladder."""
+
+
+def enlisted(run: RunGoal, local_world_size: int) -> Crew:
+    """The crew of a generation before any of its processes exists."""
+    return Crew(run, tuple(Worker(Rank(run.base_rank + local), local) for local in range(local_world_size)))
+
+
+def never_started(crew: Crew) -> Crew:
+    """The crew without the workers that were never ordered."""
+    return replace(crew, workers=tuple(w for w in crew.workers if not isinstance(w.state, Awaited)))
+
+
+def started(crew: Crew, pids: Iterable[tuple[int, int]]) -> Crew:
+    """The crew with these (local rank, pid) alive; an end that came before this news stands."""
+    known = dict(pids)
+    return replace(
+        crew,
+        workers=tuple(
+            replace(w, state=Alive(known[w.local_rank]))
+            if w.local_rank in known and isinstance(w.state, Awaited)
+            else w
+            for w in crew.workers
+        ),
+    )
+
+
+def ended(crew: Crew, event: WorkerExited) -> tuple[Crew, ExitRecord | None]:
+    """The crew after one worker's end, with the record; None when that end is known already."""
+    for worker in crew.workers:
+        if worker.local_rank != event.local_rank:
+            continue
+        match worker.state:
+            case Ended():
+                return crew, None
+            case Awaited() | Alive():
+                record = _record(worker, event)
+                return crew.with_worker(replace(worker, state=Ended(record))), record
+            case _:
+                assert_never(worker.state)
+    return crew, None
+
+
+def _record(worker: Worker, event: WorkerExited) -> ExitRecord:
+    sent = worker.state.signalled if isinstance(worker.state, Alive) else None
+    watched_step = None
+    if isinstance(worker.state, Alive) and worker.state.watch.reading is not None:
+        watched_step = worker.state.watch.reading.step
+    return ExitRecord(
+        rank=worker.rank,
+        local_rank=worker.local_rank,
+        pid=event.pid,
+        at=event.at,
+        exit_code=event.exit_code,
+        signal=event.signal,
+        last_step=event.last_step if event.last_step is not None else watched_step,
+        error=event.error,
+        # whoever was signalled by us and ends by another signal (SIGSEGV) ended by itself
+        ended_by_launcher=sent is not None and (event.signal is None or event.signal == sent) and event.exit_code != 0,
+    )
+
+
+def signalled(crew: Crew, signal: int) -> Crew:
+    """The crew after a signal that ends was sent to all that live."""
+    return replace(
+        crew,
+        workers=tuple(
+            replace(w, state=replace(w.state, signalled=signal)) if isinstance(w.state, Alive) else w
+            for w in crew.workers
+        ),
+    )
+
+
+def any_alive(crew: Crew) -> bool:
+    """Whether some worker has a living process."""
+    return any(isinstance(w.state, Alive) for w in crew.workers)
+
+
+def any_awaited(crew: Crew) -> bool:
+    """Whether the start of some worker is still to be told."""
+    return any(isinstance(w.state, Awaited) for w in crew.workers)
+
+
+def read(crew: Crew, readings: tuple[PageReading, ...], now: Instant) -> Crew:
+    """The crew with what its pages say now; milestones of the same kind are told once."""
+    by_rank = {reading.local_rank: reading for reading in readings}
+    workers, milestones = [], list(crew.milestones)
+    known = {(m.rank, m.kind) for m in milestones}
+    for worker in crew.workers:
+        reading = by_rank.get(worker.local_rank)
+        if reading is None:
+            workers.append(worker)
+            continue
+        fresh: list[Milestone] = [m for m in reading.milestones if (m.rank, m.kind) not in known]
+        milestones += fresh
+        known |= {(m.rank, m.kind) for m in fresh}
+        if isinstance(worker.state, Alive):
+            watch = _watched(worker.state.watch, reading, now)
+            worker = replace(worker, state=replace(worker.state, watch=watch))
+        workers.append(worker)
+    return replace(crew, workers=tuple(workers), milestones=tuple(milestones))
+
+
+def _watched(watch: Watch, reading: PageReading, now: Instant) -> Watch:
+    before = watch.reading.step if watch.reading is not None else None
+    moved = reading.step is not None and reading.step != before
+    return Watch(reading, now if moved else watch.step_moved_at)
+
+
+def _watches(crew: Crew) -> list[tuple[Worker, Watch]]:
+    return [(w, w.state.watch) for w in crew.workers if isinstance(w.state, Alive)]
+
+
+def hung(crew: Crew, now: Instant) -> Fault | None:
+    """The worker whose limit ran out first, if one's did."""
+    late = [
+        (watch.reading.hung_at, worker, watch.reading)
+        for worker, watch in _watches(crew)
+        if watch.reading is not None and watch.reading.hung_at is not None and watch.reading.hung_at <= now
+    ]
+    if not late:
+        return None
+    _, worker, reading = min(late, key=lambda entry: (entry[0], entry[1].rank))
+    since = reading.last_beat_at if reading.last_beat_at is not None else now
+    where = f" in section {reading.open_phase!r}" if reading.open_phase else ""
+    step = f", last step {reading.step}" if reading.step is not None else ""
+    sentence = f"rank {worker.rank} is past its limit{where}: last beat {now - since:.1f} s ago{step}"
+    return Fault(Because(Reason.WORKER_HUNG, sentence), since, worker.rank)
+
+
+def next_hang_at(crew: Crew) -> Instant | None:
+    """The first instant at which some worker would count as hung."""
+    return earliest(*(watch.reading.hung_at for _, watch in _watches(crew) if watch.reading is not None))
+
+
+def finish_skew(crew: Crew, now: Instant, limit_s: float) -> Fault | None:
+    """The rank that ended with 0 so long ago that its peers should have followed."""
+    due = skew_at(crew, limit_s)
+    if due is None or now < due:
+        return None
+    first = min((r for r in crew.exits if r.succeeded), key=lambda r: (r.at, r.rank))
+    sentence = f"rank {first.rank} ended with 0 {now - first.at:.1f} s ago while others of its node run"
+    return Fault(Because(Reason.FINISH_SKEW, sentence), first.at, first.rank)
+
+
+def skew_at(crew: Crew, limit_s: float) -> Instant | None:
+    """When a finish skew becomes a fault; None while nobody, or everybody, has ended."""
+    ends = [record.at for record in crew.exits if record.succeeded]
+    if not ends or crew.all_ended:
+        return None
+    return Instant(min(ends) + limit_s)
+
+
+def last_progress_at(crew: Crew) -> Instant | None:
+    """When some worker's step moved last; None while no worker reports steps."""
+    moved = [watch.step_moved_at for _, watch in _watches(crew) if watch.step_moved_at is not None]
+    return max(moved) if moved else None
+
+
+def has_open_checkpoint(crew: Crew) -> bool:
+    """Whether some living worker is saving its state."""
+    return any(
+        watch.reading is not None and watch.reading.open_phase.startswith(CHECKPOINT_PHASE)
+        for _, watch in _watches(crew)
+    )
+
+
+def failure(record: ExitRecord) -> Because | None:
+    """What is wrong with an end; None for exit code 0 and for ends that the launcher itself brought about."""
+    if record.succeeded or record.ended_by_launcher:
+        return None
+    step = f" after step {record.last_step}" if record.last_step is not None else ""
+    who = f"rank {record.rank} (pid {record.pid})"
+    if record.signal is not None:
+        return Because(Reason.WORKER_SIGNAL, f"{who} was ended by {signal_name(record.signal)}{step}")
+    return Because(Reason.WORKER_EXIT, f"{who} exited with {record.exit_code}{step}")
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; the number itself where it has no name."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def is_interrupt(number: int) -> bool:
+    """Whether the signal is the terminal's own."""
+    return number == SIGINT

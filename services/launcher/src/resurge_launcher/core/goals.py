@@ -1,0 +1,71 @@
+"""What is wanted of this node: by rendezvous, or by the launcher itself. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
+from resurge_libs.core.reasons import Because
+
+NO_GENERATION = Generation(0)
+NO_ATTEMPT = Attempt(0)
+NO_INCIDENT = IncidentId("")
+
+
+@dataclass(frozen=True, slots=True)
+class RunGoal:
+    """Workers of this generation run here."""
+
+    generation: Generation
+    attempt: Attempt
+    cycle: Cycle
+    group_rank: int
+    group_world_size: int
+    base_rank: int
+    world_size: int
+    master_addr: str
+    master_port: int
+    max_restarts: int = 0
+    restarts_spent: int = 0
+    incident_id: IncidentId = NO_INCIDENT
+    traceparent: str = ""
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DownGoal:
+    """Nothing of this generation or an older one is alive here."""
+
+    generation: Generation
+    because: Because
+    incident_id: IncidentId = NO_INCIDENT
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkGoal:
+    """No workers; stay attached."""
+
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class ExitGoal:
+    """Acknowledge, end the workers, exit with the code."""
+
+    code: int
+    because: Because
+    all_acknowledged: bool = False
+    attempt: Attempt = NO_ATTEMPT
+    generation: Generation = NO_GENERATION
+
+
+@dataclass(frozen=True, slots=True)
+class EndGoal:
+    """The launcher's own decision to end: no terminal decision of rendezvous stands behind it."""
+
+    code: int
+    because: Because
+
+
+Goal = RunGoal | DownGoal | ParkGoal | ExitGoal | EndGoal

@@ -1,0 +1,25 @@
+"""The two ladders of ending workers, as data. A ladder is a schedule of signals, climbed until all are gone."""
+
+from __future__ import annotations
+
+from signal import SIGKILL, SIGTERM, Signals
+
+from resurge_launcher.core.model import Ladder, Rung
+
+AT_ONCE = Ladder((Rung(0.0, SIGKILL),), strays=SIGKILL)
+"""For those that cannot hear TERM and have nothing to save: hung workers, leftovers of an older launcher."""
+
+
+def fault_ladder(fault_grace_s: float) -> Ladder:
+    """After a fault: a checkpoint that is being written gets `fault_grace_s`, nobody gets more."""
+    return Ladder((Rung(0.0, SIGTERM), Rung(fault_grace_s, SIGKILL)), strays=SIGKILL)
+
+
+def drain_ladder(signal: int, term_timeout_s: float) -> Ladder:
+    """When the scheduler ends the job: its own signal is passed on, then workers have the scheduler's grace."""
+    return Ladder((Rung(0.0, Signals(signal)), Rung(term_timeout_s, SIGKILL)), strays=SIGTERM)
+
+
+def finish_ladder(fault_grace_s: float) -> Ladder:
+    """When the job succeeded: daemons that workers left behind are asked first."""
+    return Ladder((Rung(0.0, SIGTERM), Rung(fault_grace_s, SIGKILL)), strays=SIGTERM)

@@ -1,0 +1,252 @@
+"""The launcher's moves: compares where it stands with what is wanted, one move at a time, until nothing is left to do.
+
+Level-triggered: no move depends on the event that made it possible, so a repeated, late or lost event changes
+nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from signal import SIGTERM
+from typing import assert_never
+
+from resurge_launcher.core import control as controls
+from resurge_launcher.core import crew as crews
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core import teardown as teardowns
+from resurge_launcher.core.goals import DownGoal, EndGoal, ExitGoal, ParkGoal, RunGoal
+from resurge_launcher.core.ladders import AT_ONCE, drain_ladder, fault_ladder, finish_ladder
+from resurge_launcher.core.model import (
+    Crew,
+    Delayed,
+    Exited,
+    Exiting,
+    Fault,
+    Finished,
+    Ladder,
+    LauncherState,
+    Leaving,
+    OnExcluded,
+    Ready,
+    Rules,
+    Running,
+    Span,
+    Starting,
+    Story,
+    Stuck,
+    Teardown,
+    TearingDown,
+)
+from resurge_launcher.core.observe import crew_of
+from resurge_libs.core.ids import Generation
+from resurge_libs.core.instant import Instant, after
+from resurge_libs.core.reasons import Because, Reason
+
+Move = tuple[LauncherState, tuple[h.Action, ...], Because]
+SIGNAL_EXIT_BASE = 128
+EXCLUDED_EXIT_CODE = 1
+
+
+def move(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
+    """The next move; None when the launcher stands where it should."""
+    alone = _without_control(state, rules, now)
+    if alone is not None:
+        return alone
+    match state.phase:
+        case Ready():
+            return _from_ready(state, state.phase, rules, now)
+        case Delayed() | Starting() | Running() | Finished():
+            return _from_crew(state, state.phase.crew, rules, now)
+        case TearingDown() | Stuck():
+            return _from_teardown(state, state.phase, rules, now)
+        case Leaving():
+            return _from_leaving(state, state.phase, rules, now)
+        case Exiting():
+            return _from_exiting(state, state.phase, rules, now)
+        case Exited():
+            return None
+        case _:
+            assert_never(state.phase)
+
+
+def _without_control(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
+    if isinstance(state.goal, ExitGoal | EndGoal) or isinstance(state.phase, Leaving | Exiting | Exited):
+        return None
+    end = controls.end_without_control(state.control, crew_of(state.phase), rules, now)
+    return None if end is None else (replace(state, goal=end), (), end.because)
+
+
+# ------------------------------------------------------------------------------------------------- from nothing
+
+
+def _from_ready(state: LauncherState, phase: Ready, rules: Rules, now: Instant) -> Move | None:
+    match state.goal:
+        case ExitGoal() | EndGoal():
+            over = replace(teardowns.nothing_left(phase.generation, state.goal.because, now), crew=phase.last)
+            return _exiting(state, over, state.goal, rules, now)
+        case RunGoal() as run if run.generation > phase.generation:
+            crew = crews.enlisted(run, rules.local_world_size)
+            reason = Because(Reason.STARTED, f"generation {run.generation} is to run here from rank {run.base_rank}")
+            return replace(state, phase=Delayed(crew, now, after(now, run.delay_s)), pages_at=None), (), reason
+        case DownGoal() as down if down.generation > phase.generation:
+            reason = Because(Reason.TEARDOWN_CONFIRMED, f"nothing of generation {down.generation} was alive here")
+            return replace(state, phase=Ready(down.generation)), (), reason
+        case ParkGoal(because) if because.code == Reason.EXCLUDED and rules.on_excluded is OnExcluded.EXIT:
+            return replace(state, goal=EndGoal(EXCLUDED_EXIT_CODE, because)), (), because
+        case _:
+            return None
+
+
+# -------------------------------------------------------------------------------------------------- from a crew
+
+
+def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> Move | None:
+    if isinstance(state.goal, ExitGoal | EndGoal):
+        teardown, actions = _begun(state, crew, state.goal.because, _end_ladder(state, rules), now)
+        return _exiting(state, teardown, state.goal, rules, now, actions)
+    ordered = _ordered_down(state, crew)
+    if ordered is not None:
+        return _tear_down(state, crew, ordered, fault_ladder(rules.limits.fault_grace_s), now)
+    found = _fault(crew)
+    if found is not None:
+        return _faulted(state, crew, found, rules, now)
+    cut_off = controls.stop_workers(state.control, crew, rules, now)
+    if cut_off is not None and not isinstance(state.phase, Finished):
+        crew = replace(crew, faults=(*crew.faults, Fault(cut_off, now)))
+        return _tear_down(state, crew, cut_off, fault_ladder(rules.limits.fault_grace_s), now)
+    match state.phase:
+        case Delayed(_, _, spawn_at) if now >= spawn_at:
+            reason = Because(Reason.STARTED, f"workers of generation {crew.generation} are being started")
+            return replace(state, phase=Starting(crew, now)), (h.SpawnWorkers(crew.run),), reason
+        case Running() if crew.all_ended:
+            reason = Because(Reason.FINISHED, f"all {len(crew.workers)} workers of this node ended with 0")
+            return replace(state, phase=Finished(crew), pages_at=None), (), reason
+        case _:
+            return None
+
+
+def _ordered_down(state: LauncherState, crew: Crew) -> Because | None:
+    match state.goal:
+        case DownGoal(generation, because) if generation >= crew.generation:
+            return because
+        case ParkGoal(because):
+            return because
+        case RunGoal(generation) if generation > crew.generation:
+            return Because(Reason.STALE_GENERATION, f"generation {generation} follows {crew.generation}")
+        case _:
+            return None
+
+
+Found = tuple[Because, Instant, h.TellFault, bool]
+
+
+def _fault(crew: Crew) -> Found | None:
+    """The first thing that is wrong: why, since when, what to tell people, and whether it is a hang."""
+    found: list[Found] = []
+    for record in crew.exits:
+        because = crews.failure(record)
+        if because is not None:
+            tell = h.TellFault(crew.generation, because, record.rank, record)
+            found.append((because, record.at, tell, False))
+    for fault in crew.faults:
+        tell = h.TellFault(crew.generation, fault.because, fault.rank)
+        found.append((fault.because, fault.at, tell, fault.because.code == Reason.WORKER_HUNG))
+    return min(found, key=lambda entry: entry[1]) if found else None
+
+
+def _faulted(state: LauncherState, crew: Crew, found: Found, rules: Rules, now: Instant) -> Move:
+    because, since, tell, hangs = found
+    ladder = AT_ONCE if hangs and not crews.has_open_checkpoint(crew) else fault_ladder(rules.limits.fault_grace_s)
+    attributes = (("resurge.reason", str(because.code)), ("resurge.generation", str(crew.generation)))
+    detect = Span("detect", since, now, tell.rank, attributes)
+    # the incident has no name yet: the next order brings it
+    state, actions, reason = _tear_down(replace(state, story=Story(spans=(detect,))), crew, because, ladder, now)
+    return state, (*actions, tell), reason
+
+
+def _tear_down(state: LauncherState, crew: Crew, because: Because, ladder: Ladder, now: Instant) -> Move:
+    teardown, actions = _begun(state, crew, because, ladder, now)
+    return replace(state, phase=TearingDown(teardown), pages_at=None), actions, because
+
+
+def _begun(
+    state: LauncherState, crew: Crew, because: Because, ladder: Ladder, now: Instant
+) -> tuple[Teardown, tuple[h.Action, ...]]:
+    if isinstance(state.phase, Delayed):
+        crew = crews.never_started(crew)
+    return teardowns.begin(crew, because, ladder, now)
+
+
+def _end_ladder(state: LauncherState, rules: Rules) -> Ladder:
+    assert state.goal is not None and not isinstance(state.goal, RunGoal)
+    if isinstance(state.phase, Finished):
+        return finish_ladder(rules.limits.fault_grace_s)
+    if state.goal.because.code == Reason.SHUTDOWN_REQUESTED:
+        return drain_ladder(SIGTERM, rules.term_timeout_s)
+    return fault_ladder(rules.limits.fault_grace_s)
+
+
+# ---------------------------------------------------------------------------------------------- from a teardown
+
+
+def _from_teardown(state: LauncherState, phase: TearingDown | Stuck, rules: Rules, now: Instant) -> Move | None:
+    teardown = phase.teardown
+    if isinstance(state.goal, ExitGoal | EndGoal):
+        return _exiting(state, teardown, state.goal, rules, now)
+    if teardown.over:
+        reason = Because(Reason.TEARDOWN_CONFIRMED, f"nothing of generation {teardown.generation} is alive here")
+        story = replace(state.story, spans=(*state.story.spans, _teardown_span(teardown, now)))
+        ready = Ready(Generation(teardown.generation), teardown.crew)
+        return replace(state, phase=ready, story=story), (h.ReserveStore(),), reason
+    if isinstance(phase, TearingDown) and now >= teardowns.stuck_at(teardown, rules.limits.teardown_limit_s):
+        since_s = now - teardown.began_at
+        reason = Because(Reason.NODE_STUCK, f"something of generation {teardown.generation} lives {since_s:.1f} s on")
+        return replace(state, phase=Stuck(teardown)), (), reason
+    return None
+
+
+def _teardown_span(teardown: Teardown, now: Instant) -> Span:
+    attributes = (("resurge.generation", str(teardown.generation)), ("resurge.reason", str(teardown.because.code)))
+    return Span("teardown", teardown.began_at, now, None, attributes)
+
+
+def _from_leaving(state: LauncherState, phase: Leaving, rules: Rules, now: Instant) -> Move | None:
+    if isinstance(state.goal, ExitGoal):
+        return _exiting(state, phase.teardown, state.goal, rules, now)
+    if not _gone(phase.teardown, rules, now):
+        return None
+    reason = Because(Reason.SIGNAL_RECEIVED, f"left after {crews.signal_name(phase.signal)}")
+    return _exited(state, phase.teardown, SIGNAL_EXIT_BASE + phase.signal, reason)
+
+
+def _exiting(
+    state: LauncherState,
+    teardown: Teardown,
+    goal: ExitGoal | EndGoal,
+    rules: Rules,
+    now: Instant,
+    actions: tuple[h.Action, ...] = (),
+) -> Move:
+    wait_until = after(now, rules.limits.terminal_ack_limit_s)
+    phase = Exiting(teardown, goal.code, goal.because, wait_until, decided=isinstance(goal, ExitGoal))
+    return replace(state, phase=phase, pages_at=None), actions, goal.because
+
+
+def _from_exiting(state: LauncherState, phase: Exiting, rules: Rules, now: Instant) -> Move | None:
+    if isinstance(state.goal, ExitGoal) and not phase.decided:
+        return _exiting(state, phase.teardown, state.goal, rules, now)
+    if not _gone(phase.teardown, rules, now):
+        return None
+    acknowledged = isinstance(state.goal, ExitGoal) and state.goal.all_acknowledged
+    if phase.decided and not acknowledged and now < phase.wait_until:
+        return None
+    return _exited(state, phase.teardown, phase.code, phase.because)
+
+
+def _exited(state: LauncherState, teardown: Teardown, code: int, because: Because) -> Move:
+    return replace(state, phase=Exited(code, teardown.generation)), (h.ExitWith(code, because),), because
+
+
+def _gone(teardown: Teardown, rules: Rules, now: Instant) -> bool:
+    """Nothing is alive, or what is cannot be ended: the launcher does not wait for it for ever."""
+    return teardown.over or now >= teardowns.stuck_at(teardown, rules.limits.teardown_limit_s)

@@ -1,0 +1,137 @@
+"""The launcher's transition function.
+
+Rules, in prose:
+1. An event only adds facts (absorb.py); moves follow from where the launcher stands and what is wanted (pursue.py).
+2. A fault tears the node's own workers down at once and goes up the stream; the verdict comes later.
+3. A node is Ready again only when no worker and no descendant of one is alive.
+4. A generation is started only if it is newer than the last one torn down here.
+5. Workers live on while the control plane is away, as long as they progress; the lease counts from the sending of the
+   answered beat, and a broken stream shortens it.
+6. A terminal decision gives way to nothing; the launcher's own end only to a terminal decision.
+7. Everything of the present generation is told again with every change: a fault cannot be lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from resurge_launcher.core import control as controls
+from resurge_launcher.core import crew as crews
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core import teardown as teardowns
+from resurge_launcher.core.absorb import absorb
+from resurge_launcher.core.goals import EndGoal, ExitGoal
+from resurge_launcher.core.model import (
+    Alive,
+    Control,
+    Crew,
+    Delayed,
+    Exited,
+    Exiting,
+    Finished,
+    LauncherState,
+    Leaving,
+    Phase,
+    Ready,
+    Rules,
+    Running,
+    Starting,
+    Stuck,
+    TearingDown,
+)
+from resurge_launcher.core.observe import crew_of, observe
+from resurge_launcher.core.pursue import move
+from resurge_libs.core.instant import Instant, earliest
+from resurge_libs.core.machine import Step
+from resurge_libs.core.reasons import Because, Reason
+
+MOVES_LIMIT = 8
+"""Moves that one event can set off; more would be a circle."""
+
+
+class LauncherMachine:
+    """One node's launcher as a machine without facts: nothing of it is journaled, rendezvous holds what must last."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+
+    def begin(self, now: Instant) -> Step[LauncherState]:
+        """The first state: what an older launcher left behind is ended before anything else."""
+        because = Because(Reason.STARTED, "looking for what an older launcher of this node left behind")
+        teardown, actions = teardowns.begin_leftovers(because, now)
+        state = LauncherState(TearingDown(teardown), Control(lost_at=now))
+        return Step(state, (h.SendObserved(observe(state)), *actions), because)
+
+    def step(self, state: LauncherState, event: h.Event, now: Instant) -> Step[LauncherState]:
+        """Decide about one event; total over all states and events, never raises."""
+        before = state
+        state, actions, reason = absorb(state, event, self.rules, now)
+        for _ in range(MOVES_LIMIT):
+            moved = move(state, self.rules, now)
+            if moved is None:
+                break
+            state, more, reason = moved
+            actions += more
+        else:
+            raise AssertionError(f"the launcher moves in a circle at {type(state.phase).__name__}")
+        return Step(state, (*_told(before, state), *actions, *_leased(before, state)), reason)
+
+    def next_deadline(self, state: LauncherState) -> Instant | None:
+        """When a tick is wanted next; None for never."""
+        deciding = isinstance(state.goal, ExitGoal | EndGoal) or isinstance(state.phase, Leaving | Exiting | Exited)
+        control = None if deciding else controls.end_at(state.control, crew_of(state.phase), self.rules)
+        return earliest(self._phase_deadline(state, state.phase), control)
+
+    def evolve(self, durable: Any, fact: Any) -> Any:
+        """There are no facts."""
+        raise AssertionError("the launcher's machine has no facts")
+
+    def _phase_deadline(self, state: LauncherState, phase: Phase) -> Instant | None:
+        limits = self.rules.limits
+        match phase:
+            case Ready() | Finished() | Stuck() | Exited():
+                return None
+            case Starting(crew):
+                return controls.stop_at(state.control, crew, self.rules)
+            case Delayed(_, _, spawn_at):
+                return spawn_at
+            case Running(crew):
+                skew = crews.skew_at(crew, limits.finish_skew_limit_s)
+                return earliest(state.pages_at, skew, controls.stop_at(state.control, crew, self.rules))
+            case TearingDown(teardown) | Leaving(teardown):
+                return teardowns.next_deadline(teardown, limits.teardown_limit_s)
+            case Exiting():
+                return self._exit_deadline(phase)
+            case _:
+                assert_never(phase)
+
+    def _exit_deadline(self, phase: Exiting) -> Instant | None:
+        if phase.teardown.over:
+            return phase.wait_until
+        due = teardowns.next_deadline(phase.teardown, self.rules.limits.teardown_limit_s)
+        climbing = phase.teardown.climbed < len(phase.teardown.ladder.rungs)
+        # with all rungs climbed both waits must be over before the launcher leaves something alive behind
+        return due if climbing or not phase.decided or due is None else max(due, phase.wait_until)
+
+
+def _told(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
+    observed = observe(state)
+    return () if observed == observe(before) else (h.SendObserved(observed),)
+
+
+def _leased(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
+    """Workers' pages follow the lease: written when it moves, and when there are new pages."""
+    crew = crew_of(state.phase)
+    if crew is None or not crews.any_alive(crew):
+        return ()
+    until = state.control.lease.until if state.control.lease is not None else None
+    old_until = before.control.lease.until if before.control.lease is not None else None
+    old_crew = crew_of(before.phase)
+    fresh = old_crew is None or _pids(old_crew) != _pids(crew)
+    if until == old_until and not fresh:
+        return ()
+    return (h.WriteLease(crew.generation, until),)
+
+
+def _pids(crew: Crew) -> tuple[int, ...]:
+    return tuple(w.state.pid for w in crew.workers if isinstance(w.state, Alive))

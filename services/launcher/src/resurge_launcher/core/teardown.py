@@ -1,0 +1,112 @@
+"""The ending of a generation as a nested machine: rungs by time, then strays, then over, or stuck.
+
+First the living workers' process groups are signalled by the ladder. When the last worker is reaped, what is left of
+its descendants is ended too and looked for until a full look finds nothing: only then the teardown is over. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from signal import SIGKILL
+
+from resurge_launcher.core import crew as crews
+from resurge_launcher.core.happenings import Action, SignalWorkers, SweepStrays
+from resurge_launcher.core.ladders import AT_ONCE
+from resurge_launcher.core.model import (
+    Alive,
+    Crew,
+    Ladder,
+    Rung,
+    Teardown,
+)
+from resurge_libs.core.ids import Generation
+from resurge_libs.core.instant import Instant, after
+from resurge_libs.core.reasons import Because
+
+Outcome = tuple[Teardown, tuple[Action, ...]]
+
+
+def begin(crew: Crew, because: Because, ladder: Ladder, now: Instant) -> Outcome:
+    """Start to end a crew; the first rung is climbed at once."""
+    return climb(Teardown(crew, crew.generation, because, ladder, now), now)
+
+
+def begin_leftovers(because: Because, now: Instant) -> Outcome:
+    """Start to end what an older launcher of this node left behind."""
+    return climb(Teardown(None, Generation(0), because, AT_ONCE, now), now)
+
+
+def nothing_left(generation: Generation, because: Because, now: Instant) -> Teardown:
+    """A teardown that is over, for where nothing was alive."""
+    return Teardown(None, generation, because, AT_ONCE, now, climbed=1, sweeping=True, over=True)
+
+
+def climb(teardown: Teardown, now: Instant) -> Outcome:
+    """Climb every rung that is due, and sweep when the last worker is gone."""
+    actions: tuple[Action, ...] = ()
+    while teardown.climbed < len(teardown.ladder.rungs) and now >= _rung_at(teardown, teardown.climbed):
+        signal = teardown.ladder.rungs[teardown.climbed].signal
+        teardown = replace(teardown, climbed=teardown.climbed + 1)
+        if teardown.crew is not None and not teardown.crew.all_ended:
+            actions += (SignalWorkers(teardown.generation, signal),)
+            teardown = replace(teardown, crew=crews.signalled(teardown.crew, signal))
+        if signal == SIGKILL and not teardown.over:
+            # strays go with the workers then: a worker that cannot die must not shelter them
+            actions += (SweepStrays(teardown.generation, SIGKILL),)
+            teardown = replace(teardown, sweeping=True)
+    return _swept(teardown, actions)
+
+
+def _swept(teardown: Teardown, actions: tuple[Action, ...]) -> Outcome:
+    """With no worker left there is nobody to protect: what remains is ended too."""
+    if teardown.sweeping or not (teardown.crew is None or teardown.crew.all_ended):
+        return teardown, actions
+    return replace(teardown, sweeping=True), (*actions, SweepStrays(teardown.generation, teardown.ladder.strays))
+
+
+def workers_changed(teardown: Teardown, crew: Crew, now: Instant) -> Outcome:
+    """After an end, or after the news that a worker was started: newcomers get the signal of the present rung."""
+    newcomers = (
+        any(w.state.signalled is None for w in crew.workers if isinstance(w.state, Alive)) and teardown.climbed > 0
+    )
+    actions: tuple[Action, ...] = ()
+    if newcomers:
+        signal = teardown.ladder.rungs[teardown.climbed - 1].signal
+        crew = crews.signalled(crew, signal)
+        actions = (SignalWorkers(teardown.generation, signal),)
+    teardown, more = climb(replace(teardown, crew=crew), now)
+    return teardown, actions + more
+
+
+def strays_gone(teardown: Teardown) -> Teardown:
+    """A full look found nothing; it counts once no worker is left either."""
+    if teardown.crew is not None and not teardown.crew.all_ended:
+        return replace(teardown, sweeping=False)
+    return replace(teardown, over=True)
+
+
+def hurry(teardown: Teardown, now: Instant) -> Outcome:
+    """KILL now instead of waiting for the rung."""
+    if teardown.climbed >= len(teardown.ladder.rungs):
+        return teardown, ()
+    kill_now = Rung(max(0.0, now - teardown.began_at), SIGKILL)
+    rungs = (*teardown.ladder.rungs[: teardown.climbed], kill_now)
+    return climb(replace(teardown, ladder=Ladder(rungs, SIGKILL)), now)
+
+
+def _rung_at(teardown: Teardown, index: int) -> Instant:
+    return after(teardown.began_at, teardown.ladder.rungs[index].at_s)
+
+
+def stuck_at(teardown: Teardown, teardown_limit_s: float) -> Instant:
+    """From when on the node is stuck: so long after KILL."""
+    return after(_rung_at(teardown, len(teardown.ladder.rungs) - 1), teardown_limit_s)
+
+
+def next_deadline(teardown: Teardown, teardown_limit_s: float) -> Instant | None:
+    """The next rung, or the moment it counts as stuck; None when it is over."""
+    if teardown.over:
+        return None
+    if teardown.climbed < len(teardown.ladder.rungs):
+        return _rung_at(teardown, teardown.climbed)
+    return stuck_at(teardown, teardown_limit_s)
