@@ -1,0 +1,209 @@
+"""The story: start, five faults, the end, the comparison. Every wait has a limit; what does not hold ends it with 1."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from resurge_libs.testing import NeverHappened
+from tests.demo.cluster import NODES, RANKS, RANKS_PER_NODE, Cluster, DemoFailed, require
+from tests.demo.ranks import Crew
+
+STEPS = 360
+STEP_S = 0.1
+STEPS_BETWEEN_FAULTS = 50
+LOG_TAIL_LINES = 15
+
+
+class Story:
+    """Tells the acts in order and checks what each promises."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.began_s = time.monotonic()
+        self.next_step = STEPS_BETWEEN_FAULTS
+
+    def say(self, sentence: str) -> None:
+        """One line with the time since the demo began."""
+        print(f"{time.monotonic() - self.began_s:6.1f} s  {sentence}", flush=True)
+
+    def calm(self) -> Crew:
+        """Let the training go on to where the next fault is due."""
+        crew = self.cluster.wait_for_step(self.next_step)
+        self.next_step = crew.step + STEPS_BETWEEN_FAULTS
+        return crew
+
+    def recovered(self, before: Crew, at_s: float) -> Crew:
+        """Wait until a newer generation trains, whole and new; say how long it took."""
+        after = self.cluster.wait_for_newer(before)
+        took_s = time.monotonic() - at_s
+        require(not after.pids & before.pids, "a worker of the old generation is counted in the new one")
+        require(not [pid for pid in before.pids if _is_alive(pid)], "a worker of the old generation is still alive")
+        restored = max(rank.view.checkpoint_restored_step or 0 for rank in after.ranks)
+        nodes = " and ".join(sorted(after.nodes))
+        self.say(
+            f"   all {RANKS} ranks train again on {nodes} after {took_s:.1f} s, from the checkpoint of step {restored}"
+        )
+        return after
+
+    def start(self) -> None:
+        """Control plane, two nodes, a spare."""
+        self.cluster.start_control()
+        self.cluster.start_launchers()
+        nodes = f"{', '.join(NODES)}, one of them a spare"
+        self.say(f"control plane at {self.cluster.endpoint}; nodes {nodes}; {RANKS_PER_NODE} ranks each")
+        crew = self.cluster.wait_for_step(1, limit_s=90)
+        self.say(f"all {RANKS} ranks train on {' and '.join(sorted(crew.nodes))}, {self.cluster.steps} steps to go")
+
+    def kill_a_rank(self) -> None:
+        """SIGKILL of a rank."""
+        before = self.calm()
+        victim = before.ranks[-1]
+        self.say(f"1. SIGKILL of rank {victim.rank} (pid {victim.pid} on {victim.node}) at step {before.step}")
+        at_s = time.monotonic()
+        os.kill(victim.pid, signal.SIGKILL)
+        self.recovered(before, at_s)
+
+    def freeze_a_rank(self) -> None:
+        """SIGSTOP of a rank."""
+        before = self.calm()
+        victim = before.ranks[1]
+        self.say(f"2. SIGSTOP of rank {victim.rank} (pid {victim.pid} on {victim.node}): no beat for 2 s means hung")
+        at_s = time.monotonic()
+        os.kill(victim.pid, signal.SIGSTOP)
+        self.recovered(before, at_s)
+
+    def lose_a_node(self) -> None:
+        """SIGKILL of a node's launcher and its workers: the spare takes over."""
+        before = self.calm()
+        node = max(before.nodes)
+        launcher = self.cluster.launchers.pop(node)
+        pids = [rank.pid for rank in before.of(node)]
+        self.say(f"3. SIGKILL of node {node}: its launcher (pid {launcher.pid}) and its workers {pids}")
+        at_s = time.monotonic()
+        launcher.kill()
+        for pid in pids:
+            _kill_if_alive(pid)
+        launcher.wait()
+        after = self.recovered(before, at_s)
+        spare = after.nodes - before.nodes
+        require(node not in after.nodes and len(spare) == 1, f"{node} was not replaced: {sorted(after.nodes)}")
+        self.say(f"   the spare {spare.pop()} took the place of {node}")
+
+    def lose_control(self) -> None:
+        """SIGKILL of the control plane while training: no worker stops."""
+        before = self.calm()
+        self.say(f"4. SIGKILL of the control plane at step {before.step}")
+        self.cluster.kill_control()
+        without = self.cluster.wait_for_step(before.step + 20)
+        require(without.pids == before.pids, "a worker was replaced while the control plane was dead")
+        self.say(f"   without it the same {RANKS} processes went on to step {without.step}; it is started again")
+        at_s = time.monotonic()
+        self.cluster.start_control()
+        known = len(self.cluster.recoveries_within(20))
+        self.say(f"   back after {time.monotonic() - at_s:.1f} s with all {known} recoveries in its journal")
+        after = self.cluster.wait_for_step(without.step + 20)
+        require(after.pids == before.pids, "a worker was replaced when the control plane came back")
+        self.next_step = after.step + STEPS_BETWEEN_FAULTS // 2
+
+    def lose_control_in_a_recovery(self) -> None:
+        """SIGKILL of the control plane between a rank's death and its return."""
+        before = self.calm()
+        victim = before.ranks[0]
+        others = before.pids - {victim.pid}
+        self.say(f"5. SIGKILL of rank {victim.rank}, and of the control plane as soon as it has ordered the teardown")
+        at_s = time.monotonic()
+        os.kill(victim.pid, signal.SIGKILL)
+        self.cluster.wait(lambda: not all(map(_is_alive, others)), 20, "the first teardown of a survivor")
+        self.cluster.kill_control()
+        self.cluster.start_control()
+        self.recovered(before, at_s)
+
+    def finish(self) -> str:
+        """The rest of the training, and how the launchers end; gives the parameters' fingerprint."""
+        launchers = self.cluster.launchers
+        codes = {node: launcher.wait(60) for node, launcher in launchers.items()}
+        require(set(codes.values()) == {0}, f"launchers ended with {codes}")
+        self.say(f"training is done; the launchers ended with {codes}")
+        return self.cluster.fingerprint(*launchers)
+
+    def tell_recoveries(self) -> None:
+        """The table of recoveries, from the durable records."""
+        records = self.cluster.recoveries_within(10)
+        print(f"\n{self.cluster.ask('recoveries')}", flush=True)
+        require(len(records) == 4, f"{len(records)} recoveries are recorded, 4 took place")
+
+    def compare(self, disturbed: str) -> None:
+        """Run the same training in peace and compare all parameters."""
+        self.say("the same training once more, undisturbed")
+        run = self.cluster.start_undisturbed()
+        code = run.wait(120)
+        require(code == 0, f"the undisturbed run ended with {code}")
+        undisturbed = self.cluster.fingerprint("undisturbed")
+        require(disturbed == undisturbed, f"parameters differ: {disturbed} after the faults, {undisturbed} undisturbed")
+        self.say(f"parameters after {STEPS} steps and 5 faults: bit for bit those of the undisturbed run")
+        self.say(f"   sha256 {disturbed}")
+
+    def tell(self) -> None:
+        """Everything, in order."""
+        self.start()
+        self.kill_a_rank()
+        self.freeze_a_rank()
+        self.lose_a_node()
+        self.lose_control()
+        self.lose_control_in_a_recovery()
+        disturbed = self.finish()
+        self.tell_recoveries()
+        self.compare(disturbed)
+
+
+def _is_alive(pid: int) -> bool:
+    """A zombie is dead: what is left of it waits for its parent to look."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def _kill_if_alive(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _show_logs(folder: Path) -> None:
+    for log in sorted(folder.glob("*.log")):
+        lines = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        print(f"-- end of {log}", *lines, sep="\n", file=sys.stderr)
+
+
+def main() -> int:
+    """Tell the story in a temporary folder; it is kept when the story fails."""
+    folder = Path(tempfile.mkdtemp(prefix="resurge-demo-"))
+    cluster = Cluster(folder, STEPS, STEP_S)
+    failure = ""
+    try:
+        Story(cluster).tell()
+    except (DemoFailed, NeverHappened, OSError, ValueError) as error:
+        failure = str(error)
+    finally:
+        orphans = cluster.end()
+    if orphans and not failure:
+        failure = f"workers outlived their launchers: {orphans}"
+    if failure:
+        _show_logs(folder)
+        print(f"demo: failed: {failure}\ndemo: everything is in {folder}", file=sys.stderr)
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
