@@ -25,6 +25,7 @@ RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
 RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
 
 def _whole(found: Mapping[str, str], name: str, default: int) -> int:
     text = found.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else default
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else default
 
 
 def _seconds(found: Mapping[str, str], name: str) -> float:
