@@ -1,0 +1,108 @@
+"""The environment of one worker: torchrun's variables, the worker SDK's, and what marks it as this node's. Pure.
+
+Reads no environment itself: what the launcher inherited comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from resurge import environment as sdk
+from resurge_launcher.core.goals import RunGoal
+
+NODE_ID = "RESURGE_NODE_ID"
+INCARNATION = "RESURGE_INCARNATION"
+ATTEMPT = "RESURGE_ATTEMPT"
+JOB_TOKEN = "RESURGE_JOB_TOKEN"
+KEPT_FROM_WORKERS = (JOB_TOKEN,)
+"""The job's secret belongs to launchers and services; training code gets along without."""
+RESOLVER_OPTIONS = "timeout:1 attempts:1"
+"""A lost DNS reply costs a c10d store client 5 s by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What all workers of a node have in common over all generations."""
+
+    job_id: str
+    node_id: str
+    incarnation: int
+    local_world_size: int
+    role: str
+    socket_path: str
+    beat_limit_s: float
+    """Longest silence between two beats; 0 for no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFiles:
+    """One worker's own files."""
+
+    page: str
+    error_file: str
+
+
+def marks(job_id: str, node_id: str) -> tuple[bytes, bytes]:
+    """What every process of this (job, node) carries in its environment."""
+    return f"{sdk.JOB_ID}={job_id}".encode(), f"{NODE_ID}={node_id}".encode()
+
+
+def worker_environment(
+    run: RunGoal, node: NodeFacts, local_rank: int, files: WorkerFiles, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The whole environment of the worker with this local rank."""
+    environment = {name: value for name, value in inherited.items() if name not in KEPT_FROM_WORKERS}
+    environment.update(_defaults(node, inherited))
+    environment.update(_torchrun(run, node, local_rank, files))
+    environment.update(_own(run, node, files))
+    if run.traceparent:
+        environment[sdk.TRACEPARENT] = run.traceparent
+    else:
+        environment.pop(sdk.TRACEPARENT, None)
+    return environment
+
+
+def _defaults(node: NodeFacts, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Only where the user says nothing."""
+    wanted = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "RES_OPTIONS": RESOLVER_OPTIONS, "PYTHONUNBUFFERED": "1"}
+    if node.local_world_size > 1:
+        wanted["OMP_NUM_THREADS"] = "1"
+    return {name: value for name, value in wanted.items() if name not in inherited}
+
+
+def _torchrun(run: RunGoal, node: NodeFacts, local_rank: int, files: WorkerFiles) -> dict[str, str]:
+    rank = run.base_rank + local_rank
+    return {
+        "LOCAL_RANK": str(local_rank),
+        "RANK": str(rank),
+        "GROUP_RANK": str(run.group_rank),
+        "ROLE_RANK": str(rank),
+        "ROLE_NAME": node.role,
+        "LOCAL_WORLD_SIZE": str(node.local_world_size),
+        "WORLD_SIZE": str(run.world_size),
+        "GROUP_WORLD_SIZE": str(run.group_world_size),
+        "ROLE_WORLD_SIZE": str(run.world_size),
+        "MASTER_ADDR": run.master_addr,
+        "MASTER_PORT": str(run.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(run.cycle),
+        "TORCHELASTIC_MAX_RESTARTS": str(run.max_restarts),
+        "TORCHELASTIC_RUN_ID": node.job_id,
+        # rank 0 opens the store on the port that its launcher held
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_ERROR_FILE": files.error_file,
+    }
+
+
+def _own(run: RunGoal, node: NodeFacts, files: WorkerFiles) -> dict[str, str]:
+    return {
+        sdk.JOB_ID: node.job_id,
+        NODE_ID: node.node_id,
+        INCARNATION: str(node.incarnation),
+        ATTEMPT: str(run.attempt),
+        sdk.GENERATION: str(run.generation),
+        sdk.CYCLE: str(run.cycle),
+        sdk.PAGE: files.page,
+        sdk.SOCKET: node.socket_path,
+        sdk.BEAT_LIMIT_S: f"{node.beat_limit_s:g}",
+    }

@@ -1,0 +1,82 @@
+"""The Unix socket through which workers on this node wake the launcher. Takes frames; answers nothing.
+
+What a frame says stands on the worker's page as well: a frame only makes the launcher look now instead of at the next
+turn. A peer that sends something else is cut off. Mode 0600: only this user's processes get in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from resurge.frames import Event, Frame, FrameDecoder, FrameError, Hello, Milestone
+from resurge_libs.obs import log
+
+READ_BYTES = 16 * 1024
+CONNECTIONS_LIMIT = 4096
+
+
+class LocalSocket:
+    """Listens for this node's workers. `on_news(generation)` is called when one has something to say."""
+
+    def __init__(self, path: Path, on_news: Callable[[int], None]) -> None:
+        self.path = path
+        self._on_news = on_news
+        self._server: asyncio.AbstractServer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen; raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, str(self.path), backlog=CONNECTIONS_LIMIT)
+        finally:
+            os.umask(before)
+
+    async def stop(self) -> None:
+        """Close everything."""
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= CONNECTIONS_LIMIT:
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        decoder = FrameDecoder()
+        try:
+            while data := await reader.read(READ_BYTES):
+                for frame in decoder.feed(data):
+                    self._take(frame)
+        except FrameError as error:
+            log.event("frame_refused", sentence=str(error))
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    def _take(self, frame: Frame) -> None:
+        match frame:
+            case Hello() | Milestone():
+                self._on_news(frame.speaker.generation)
+            case Event():
+                log.event("worker_event", name=frame.name, rank=frame.speaker.rank, **_plain(frame.fields))
+
+
+def _plain(fields: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    """A worker's own field names, kept apart from the event's."""
+    return {f"worker.{name}": value for name, value in fields.items()}

@@ -1,0 +1,104 @@
+"""The shared pages of one generation's workers: made before they start, read while they run, removed after.
+
+Kept in shared memory where the machine has it, else beside the launcher's socket. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from resurge.page import LauncherCells, PageReader, PageView, page_path
+from resurge_launcher.core.model import Milestone, MilestoneKind, PageReading
+from resurge_libs.core.ids import Generation, Rank
+from resurge_libs.core.instant import Instant
+
+SHARED_MEMORY = Path("/dev/shm")
+NS = 1_000_000_000
+
+
+def page_home(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> Path:
+    """The directory of this launcher's pages, made empty and private; an older launcher's pages go."""
+    name = f"resurge-{os.getuid()}-{hashlib.sha256(str(run_dir).encode()).hexdigest()[:16]}"
+    for home in (shared_memory / name, run_dir / "pages"):
+        with contextlib.suppress(OSError):
+            if home.exists() or home.is_symlink():
+                _remove(home)
+            home.mkdir(mode=0o700)
+            return home
+    raise OSError(f"no directory for shared pages: neither {shared_memory} nor {run_dir} can be written")
+
+
+def _remove(home: Path) -> None:
+    if home.is_symlink() or home.stat().st_uid != os.getuid():
+        raise OSError(f"{home} belongs to someone else")
+    shutil.rmtree(home)
+
+
+class PageBook:
+    """The pages of one generation on this node, by local rank."""
+
+    def __init__(self, home: Path, generation: Generation) -> None:
+        self.generation = generation
+        self._directory = home / str(generation)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._pages: dict[int, tuple[Rank, LauncherCells, PageReader]] = {}
+        self._lease_until_ns = 0
+
+    def create(self, rank: Rank, local_rank: int) -> str:
+        """A fresh page with the lease as it is; its path is for the worker's environment. Raises OSError."""
+        path = page_path(self._directory, rank)
+        cells = LauncherCells.create(path, generation=self.generation)
+        cells.set_lease(self._lease_until_ns)
+        self._pages[local_rank] = (rank, cells, PageReader(path))
+        return str(path)
+
+    def write_lease(self, until: Instant | None) -> None:
+        """The node's lease holds until then; None: there is none."""
+        self._lease_until_ns = round(until * NS) if until is not None else 0
+        for _, cells, _ in self._pages.values():
+            cells.set_lease(self._lease_until_ns)
+
+    def fence(self) -> None:
+        """No worker of this generation may commit any more."""
+        for _, cells, _ in self._pages.values():
+            cells.set_fenced()
+
+    def read(self) -> tuple[PageReading, ...]:
+        """What all pages say now."""
+        return tuple(reading_of(local, rank, reader.read()) for local, (rank, _, reader) in self._pages.items())
+
+    def close(self) -> None:
+        """Unmap and remove them."""
+        for _, cells, reader in self._pages.values():
+            cells.close()
+            reader.close()
+        self._pages.clear()
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._directory)
+
+
+def reading_of(local_rank: int, rank: Rank, view: PageView) -> PageReading:
+    """A page's facts in the core's words."""
+    moments = (
+        (MilestoneKind.WORKER_STARTED, view.started_ns, None),
+        (MilestoneKind.PROCESS_GROUP_READY, view.process_group_ready_ns, None),
+        (MilestoneKind.CHECKPOINT_RESTORED, view.checkpoint_restored_ns, view.checkpoint_restored_step),
+        (MilestoneKind.FIRST_STEP, view.first_commit_ns, view.first_commit_step),
+    )
+    hung_at_ns = view.hung_at_ns
+    return PageReading(
+        local_rank=local_rank,
+        last_beat_at=_instant(view.beat_ns),
+        step=view.committed_step if view.beat_step is None else view.beat_step,
+        hung_at=None if hung_at_ns is None else Instant(hung_at_ns / NS),
+        open_phase=view.phase.name if view.phase is not None else "",
+        milestones=tuple(Milestone(rank, kind, Instant(ns / NS), step) for kind, ns, step in moments if ns),
+    )
+
+
+def _instant(ns: int) -> Instant | None:
+    return Instant(ns / NS) if ns else None

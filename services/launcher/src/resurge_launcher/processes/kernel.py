@@ -1,0 +1,153 @@
+"""What the kernel says about processes, and the few calls that Python does not wrap. Looks; changes nothing else.
+
+Everything under /proc may vanish while it is read: what is gone is answered as gone, never raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+_PROC = Path("/proc")
+
+
+def become_subreaper() -> None:
+    """Orphans among this process's descendants become its children. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How a process ended: exactly one of the two is set."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+def reap(pidfd: int) -> ExitStatus | None:
+    """Reap the child behind a pidfd; None while it lives. Raises ChildProcessError for what is not our child."""
+    found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    return None if found is None else _status(found)
+
+
+def reap_pid(pid: int) -> ExitStatus | None:
+    """As `reap`, by pid; for children that were adopted as orphans. None also where it is not ours any more."""
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return None if found is None else _status(found)
+
+
+def _status(found: os.waitid_result) -> ExitStatus:
+    if found.si_code == os.CLD_EXITED:
+        return ExitStatus(exit_code=found.si_status)
+    return ExitStatus(signal=found.si_status)
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A handle that means this process and no later one of the same number; None when it is gone."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def send(pidfd: int, number: int) -> None:
+    """Signal the process behind a pidfd; one that is gone is no error."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Direct children, zombies included."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(_PROC / str(pid) / "task"):
+            with contextlib.suppress(OSError):
+                text = (_PROC / str(pid) / "task" / task / "children").read_bytes()
+                found += (int(word) for word in text.split())
+    return tuple(found)
+
+
+def descendants_of(pid: int) -> tuple[int, ...]:
+    """Children, their children, and so on."""
+    found: list[int] = []
+    waiting = list(children_of(pid))
+    while waiting:
+        child = waiting.pop()
+        if child not in found:
+            found.append(child)
+            waiting += children_of(child)
+    return tuple(found)
+
+
+def all_pids() -> Iterator[int]:
+    """Every process that this one may see."""
+    return (int(name) for name in os.listdir(_PROC) if name.isdecimal())
+
+
+def environ_of(pid: int) -> bytes:
+    """The environment a process was started with, as NUL-ended pairs; empty for zombies and for other users' ones."""
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """Who a process is right now; `started` with the pid names it for good."""
+
+    state: str
+    parent: int
+    started: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it runs no code any more."""
+        return self.state in ("Z", "X")
+
+
+def stat_of(pid: int) -> ProcessStat | None:
+    """None when it is gone."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    return ProcessStat(fields[0].decode(), int(fields[1]), int(fields[19]))
+
+
+def parent_of(pid: int) -> int:
+    """Parent's pid; 0 when it is gone."""
+    stat = stat_of(pid)
+    return stat.parent if stat is not None else 0
+
+
+def ancestors_of(pid: int) -> tuple[int, ...]:
+    """Parent, grandparent, and so on."""
+    found: list[int] = []
+    while (pid := parent_of(pid)) > 1 and pid not in found:
+        found.append(pid)
+    return tuple(found)
+
+
+def oom_kills() -> int:
+    """How often the kernel has killed for want of memory, on this machine and in this cgroup."""
+    total = 0
+    for path in (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in path.read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == "oom_kill":
+                    total += int(value)
+    return total
