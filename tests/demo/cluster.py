@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from resurge_libs.testing import wait_until
-from tests.demo.ranks import Crew, crew
+from tests.demo.ranks import Crew, crew, remove_pages
 
 JOB = "demo"
 NODES = ("n0", "n1", "n2")
@@ -97,6 +97,8 @@ class Cluster:
         orphans = [pid for pid in self._seen_pids if self._is_our_worker(pid)]
         for pid in orphans:
             os.kill(pid, signal.SIGKILL)
+        for run_dir in self.run_dirs.values():
+            remove_pages(run_dir)
         return orphans
 
     def _training(self, name: str) -> list[str]:

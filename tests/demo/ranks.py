@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from resurge.page import PageError, PageReader, PageView
+from resurge_launcher.pages import page_homes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,22 @@ class Crew:
 
 
 def crew(run_dirs: Mapping[str, Path]) -> Crew:
-    """Read all pages now; a page that is being made or removed is left out of this look."""
-    seen = [rank for node, folder in run_dirs.items() for page in folder.rglob("*.page") if (rank := _rank(node, page))]
+    """Read all pages of the launchers with these run directories now; one that is being made or removed is left out."""
+    seen = [
+        rank
+        for node, run_dir in run_dirs.items()
+        for home in page_homes(run_dir)
+        for page in home.rglob("*.page")
+        if (rank := _rank(node, page))
+    ]
     newest = max((rank.view.generation for rank in seen), default=0)
     return Crew(newest, tuple(sorted((r for r in seen if r.view.generation == newest), key=lambda r: r.rank)))
+
+
+def remove_pages(run_dir: Path) -> None:
+    """What a launcher that was killed has left of them."""
+    for home in page_homes(run_dir):
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _rank(node: str, page: Path) -> Rank | None:

@@ -12,7 +12,7 @@ def run_dirs(tmp_path):
 
 
 def worker(run_dirs, node, rank, generation, pid=1, steps=()):
-    folder = run_dirs[node] / f"g{generation}"
+    folder = run_dirs[node] / "pages" / f"g{generation}"
     folder.mkdir(parents=True, exist_ok=True)
     LauncherCells.create(folder / f"rank-{rank}.page", generation=generation)
     page = PageWriter(folder / f"rank-{rank}.page")
@@ -47,5 +47,5 @@ def test_all_ranks_have_to_commit_before_they_train(run_dirs):
 
 def test_a_page_that_is_being_made_is_left_out(run_dirs):
     worker(run_dirs, "n0", 0, 1, steps=[1])
-    (run_dirs["n0"] / "rank-1.page").write_bytes(b"")
+    (run_dirs["n0"] / "pages" / "rank-1.page").write_bytes(b"")
     assert len(crew(run_dirs).ranks) == 1

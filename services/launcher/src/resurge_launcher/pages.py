@@ -20,10 +20,15 @@ SHARED_MEMORY = Path("/dev/shm")
 NS = 1_000_000_000
 
 
+def page_homes(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> tuple[Path, Path]:
+    """Where the pages of a launcher with this run directory may be: the first that can be written."""
+    name = f"resurge-{os.getuid()}-{hashlib.sha256(str(run_dir).encode()).hexdigest()[:16]}"
+    return shared_memory / name, run_dir / "pages"
+
+
 def page_home(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> Path:
     """The directory of this launcher's pages, made empty and private; an older launcher's pages go."""
-    name = f"resurge-{os.getuid()}-{hashlib.sha256(str(run_dir).encode()).hexdigest()[:16]}"
-    for home in (shared_memory / name, run_dir / "pages"):
+    for home in page_homes(run_dir, shared_memory):
         with contextlib.suppress(OSError):
             if home.exists() or home.is_symlink():
                 _remove(home)
