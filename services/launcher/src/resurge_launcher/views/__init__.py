@@ -1,0 +1,1 @@
+"""Pictures of recoveries and jobs: pure functions from records to text, HTML and trace files."""
