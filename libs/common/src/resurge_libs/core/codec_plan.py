@@ -172,7 +172,7 @@ def _float() -> Plan:
     def encode(value: Any, sub: Sub) -> float:
         if type(value) not in (float, int):
             raise WrongType(f"expected float, got {_shown(value)}")
-        return float(value)
+        return float(value) + 0.0  # -0.0 equals 0.0, so both have one encoding
 
     def decode(tree: Any, where: str) -> float:
         if type(tree) not in (float, int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 
@@ -54,3 +55,18 @@ class CountingIds:
     def new(self, prefix: str) -> str:
         """The next id."""
         return f"{prefix}-{next(self._numbers)}"
+
+
+class LoopClock:
+    """The running event loop's own time, which a virtual loop moves as fast as it can."""
+
+    def __init__(self, wall: float = 1_700_000_000.0) -> None:
+        self._wall = wall
+
+    def monotonic(self) -> Instant:
+        """The loop's time."""
+        return Instant(asyncio.get_running_loop().time())
+
+    def wall(self) -> Wall:
+        """The loop's time on a made-up calendar."""
+        return Wall(self._wall + asyncio.get_running_loop().time())
