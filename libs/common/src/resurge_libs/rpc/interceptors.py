@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
@@ -9,7 +10,9 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 
-from resurge_libs.core.refusals import InternalFault, RpcProblem
+from google.protobuf.message import DecodeError
+
+from resurge_libs.core.refusals import BadRequest, InternalFault, RpcProblem
 from resurge_libs.rpc.errors import abort
 
 _log = logging.getLogger(__name__)
@@ -32,7 +35,7 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
 
 
 def answering(handler: Any, method: str) -> Any:
-    """The handler, with what it raises turned into a status."""
+    """The handler, with what it raises turned into a status; synchronous ones (health, reflection) stay as they are."""
     kind = (bool(handler.request_streaming), bool(handler.response_streaming))
     behavior = {
         (False, False): handler.unary_unary,
@@ -46,17 +49,52 @@ def answering(handler: Any, method: str) -> Any:
         (True, False): grpc.stream_unary_rpc_method_handler,
         (True, True): grpc.stream_stream_rpc_method_handler,
     }[kind]
-    wrapped = _stream(behavior, method) if handler.response_streaming else _unary(behavior, method)
+    if inspect.isasyncgenfunction(behavior):
+        wrapped = _stream(behavior, method)
+    elif inspect.iscoroutinefunction(behavior):
+        wrapped = _coroutine(behavior, method)
+    else:
+        return handler
     return make(
         wrapped,
-        request_deserializer=handler.request_deserializer,
+        request_deserializer=_tolerant(handler.request_deserializer),
         response_serializer=handler.response_serializer,
     )
 
 
-def _unary(behavior: Any, method: str) -> Any:
+class Malformed:
+    """Stands for a request that could not be read; any look at it is the refusal."""
+
+    def __init__(self, error: Exception) -> None:
+        object.__setattr__(self, "error", error)
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.refusal()
+
+    def refusal(self) -> BadRequest:
+        """What the caller is told."""
+        return BadRequest.of(
+            "message", f"is malformed, or of another release: {object.__getattribute__(self, 'error')}"
+        )
+
+
+def _tolerant(deserialize: Any) -> Any:
+    """gRPC itself would answer UNKNOWN, which does not say that nothing was done."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return Malformed(error)
+
+    return read if deserialize is not None else None
+
+
+def _coroutine(behavior: Any, method: str) -> Any:
     async def answer(request: Any, context: Any) -> Any:
         try:
+            if isinstance(request, Malformed):
+                raise request.refusal()
             return await behavior(request, context)
         except RpcProblem as problem:
             await abort(context, problem)
@@ -72,6 +110,8 @@ def _unary(behavior: Any, method: str) -> Any:
 def _stream(behavior: Any, method: str) -> Any:
     async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
+            if isinstance(request, Malformed):
+                raise request.refusal()
             async for message in behavior(request, context):
                 yield message
         except RpcProblem as problem:

@@ -13,6 +13,7 @@ from grpc.aio import EOF, AioRpcError, Metadata
 
 WINDOW_MESSAGES = 64
 """Messages under way in each direction, as flow control would allow."""
+LOCALLY_CANCELLED = "Locally cancelled by application!"
 _END: Any = object()
 
 
@@ -30,6 +31,19 @@ class CallContext:
         self._callbacks: list[Any] = []
         self.serializer: Any = None
         self.deserializer: Any = None
+        self._code, self._details = grpc.StatusCode.UNKNOWN, ""
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        """The status of a servicer that raises hereafter."""
+        self._code = code
+
+    def set_details(self, details: str) -> None:
+        """The message of that status."""
+        self._details = details
+
+    def raised(self, error: Exception) -> AioRpcError:
+        """The status of what the servicer raised."""
+        return rpc_error(self._code, self._details or f"Unexpected {type(error)}: {error}", self._trailing)
 
     def invocation_metadata(self) -> tuple[Any, ...]:
         """What the caller sent beside the request."""
@@ -131,7 +145,7 @@ class MemoryCall:
         except grpc.aio.AbortError:
             self._end(self.aborted)
         except Exception as error:  # the root of the server's side: grpc answers UNKNOWN
-            self._end(rpc_error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}"))
+            self._end((self.context or CallContext(self)).raised(error))
         else:
             self._end(None)
 
@@ -193,16 +207,21 @@ class MemoryCall:
         """The next response; EOF after the last. Raises the call's error."""
         while self._answers.empty():
             if self._status.done():
-                error = self._status.result()
-                if error is not None:
-                    raise error
-                return EOF
+                return self._ended()
             getter = asyncio.ensure_future(self._answers.get())
             await asyncio.wait({getter, self._status}, return_when=asyncio.FIRST_COMPLETED)
             if getter.done():
                 return self._deserialize(getter.result())
             getter.cancel()
         return self._deserialize(self._answers.get_nowait())
+
+    def _ended(self) -> Any:
+        error = self._status.result()
+        if error is None:
+            return EOF
+        if error.code() is grpc.StatusCode.CANCELLED and error.details() == LOCALLY_CANCELLED:
+            raise asyncio.CancelledError  # as grpc does for a call that its own side gave up
+        raise error
 
     async def write(self, request: Any) -> None:
         """Send one request of a stream. Raises the call's error when it is over."""
@@ -218,7 +237,7 @@ class MemoryCall:
         """Give the call up; the servicer is cancelled."""
         if self._status.done():
             return False
-        self._end(rpc_error(grpc.StatusCode.CANCELLED, "Locally cancelled by application!"))
+        self._end(rpc_error(grpc.StatusCode.CANCELLED, LOCALLY_CANCELLED))
         return True
 
     def cancelled(self) -> bool:

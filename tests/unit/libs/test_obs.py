@@ -1,0 +1,177 @@
+"""Log events, recovery spans, sinks, Perfetto."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+
+import pytest
+
+from resurge_libs.core.ids import IncidentId, NodeId, Rank
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.trace_ids import root_span_id_of, trace_id_of
+from resurge_libs.obs import log
+from resurge_libs.obs.names import Attr, SpanName
+from resurge_libs.obs.perfetto import perfetto_json
+from resurge_libs.obs.recovery_spans import RecoverySpan, coverage, record_of, records_of
+from resurge_libs.obs.sinks import JsonLinesSink, QueuedSink, make_sinks
+
+INCIDENT = IncidentId("i-7")
+ROOT = RecoverySpan(SpanName.RECOVERY, Wall(100.0), Wall(104.0), service="rendezvous")
+
+
+def child(name=SpanName.SPAWN, start=100.0, end=101.0, node="n0", rank=None, part=0):
+    return RecoverySpan(name, Wall(start), Wall(end), NodeId(node), rank, "launcher", part=part)
+
+
+@pytest.fixture
+def stream():
+    out = io.StringIO()
+    yield out
+    log.configure()
+    log.bind(job=None, node=None, generation=None)
+
+
+def test_a_json_event_has_its_name_its_speaker_and_typed_fields(stream):
+    log.configure(as_json=True, stream=stream)
+    with log.bound(job="j", node="n1"):
+        log.event(
+            "verdict", reason=Reason.WORKER_EXIT, because=Because(Reason.TICK, "s"), ranks=frozenset({2, 1}), none=None
+        )
+    line = json.loads(stream.getvalue())
+    assert line.pop("time") > 0
+    assert line == {
+        "event": "verdict",
+        "job": "j",
+        "node": "n1",
+        "reason": "WORKER_EXIT",
+        "because": {"code": "TICK", "sentence": "s"},
+        "ranks": [1, 2],
+    }
+
+
+def test_a_readable_event_is_one_line_and_quotes_words_with_spaces(stream):
+    log.configure(stream=stream)
+    log.bind(node="n1")
+    log.event("node_lost", sentence="no beat\nfor 5 s", after_s=5.0)
+    assert stream.getvalue().endswith('resurge node_lost node=n1 sentence="no beat\\nfor 5 s" after_s=5\n')
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_an_event_that_cannot_be_written_stops_nothing(stream):
+    closed = io.StringIO()
+    closed.close()
+    log.configure(stream=closed)
+    log.event("anything")
+
+
+def test_the_trace_of_a_recovery_has_derived_ids():
+    records = records_of(INCIDENT, ROOT, [child(), child(node="n1"), child(rank=Rank(3))])
+    assert records[0].span_id == root_span_id_of(INCIDENT) and records[0].parent_id is None
+    assert {record.trace_id for record in records} == {trace_id_of(INCIDENT)}
+    assert {record.parent_id for record in records[1:]} == {root_span_id_of(INCIDENT)}
+    assert len({record.span_id for record in records}) == 4
+    assert records == records_of(INCIDENT, ROOT, [child(), child(node="n1"), child(rank=Rank(3))])
+    assert records[3].attributes[Attr.RANK] == 3 and records[3].attributes[Attr.INCIDENT] == INCIDENT
+
+
+def test_a_repeated_phase_is_another_span():
+    assert record_of(INCIDENT, child()).span_id != record_of(INCIDENT, child(part=1)).span_id
+
+
+def test_a_span_is_moved_into_the_records_time_and_keeps_its_raw_times():
+    moved = child(start=100.0, end=101.0).shifted_by(-0.5, 0.01)
+    assert (moved.start, moved.end) == (99.5, 100.5)
+    assert moved.attributes[Attr.RAW_START] == 100.0 and moved.attributes[Attr.CLOCK_OFFSET] == -0.5
+
+
+@pytest.mark.parametrize(
+    ("spans", "share"),
+    [
+        ([], 0.0),
+        ([(100, 104)], 1.0),
+        ([(100, 101), (100, 101), (103, 104)], 0.5),
+        ([(100, 103), (101, 102), (102, 104)], 1.0),
+        ([(90, 101), (103, 200)], 0.5),
+    ],
+)
+def test_coverage_counts_each_moment_once(spans, share):
+    assert coverage(ROOT, [child(start=s, end=e) for s, e in spans]) == pytest.approx(share)
+
+
+def test_json_lines_are_appended(tmp_path):
+    sink = JsonLinesSink(tmp_path / "spans.jsonl")
+    sink.export(records_of(INCIDENT, ROOT, [child()]))
+    sink.export(records_of(INCIDENT, ROOT, []))
+    lines = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
+    assert [line["name"] for line in lines] == ["recovery", "spawn", "recovery"]
+    assert lines[1]["parent_span_id"] == lines[0]["span_id"] and lines[0]["parent_span_id"] is None
+    assert lines[0]["duration_s"] == 4.0
+
+
+def test_a_file_that_cannot_be_written_is_logged(tmp_path, stream):
+    log.configure(stream=stream)
+    JsonLinesSink(tmp_path / "none" / "spans.jsonl").export(records_of(INCIDENT, ROOT, []))
+    assert "spans_not_written" in stream.getvalue()
+
+
+def test_a_hung_exporter_delays_neither_the_caller_nor_the_exit(stream):
+    log.configure(stream=stream)
+    release, exported = threading.Event(), []
+
+    def export(spans):
+        release.wait(30)
+        exported.append(spans)
+
+    sink = QueuedSink(lambda: export, "hung")
+    for _ in range(600):
+        sink.export(records_of(INCIDENT, ROOT, []))
+    sink.close(limit_s=0.01)
+    assert stream.getvalue().count("spans_dropped") == 1
+    release.set()
+
+
+def test_a_failing_exporter_is_logged_and_the_next_export_tried(stream):
+    log.configure(stream=stream)
+    exported = []
+
+    def export(spans):
+        if not exported:
+            exported.append("failed")
+            raise OSError("unreachable")
+        exported.append(spans)
+
+    sink = QueuedSink(lambda: export, "otlp")
+    sink.export(records_of(INCIDENT, ROOT, []))
+    sink.export(records_of(INCIDENT, ROOT, []))
+    sink.close(limit_s=10.0)
+    assert "spans_not_exported" in stream.getvalue() and len(exported) == 2
+
+
+def test_without_an_endpoint_no_exporter_is_made(tmp_path):
+    sinks = make_sinks(tmp_path / "s.jsonl", None)
+    sinks.export(records_of(INCIDENT, ROOT, []))
+    sinks.close()
+    assert not any(thread.name.startswith("span-export-otlp") for thread in threading.enumerate())
+
+
+def test_opentelemetry_spans_keep_ids_and_times():
+    from resurge_libs.obs.otel import readable_spans
+
+    root, spawn = readable_spans(records_of(INCIDENT, ROOT, [child()]))
+    assert root.context.trace_id == int.from_bytes(trace_id_of(INCIDENT), "big")
+    assert spawn.parent is not None and spawn.parent.span_id == root.context.span_id
+    assert (root.start_time, root.end_time) == (100_000_000_000, 104_000_000_000)
+    assert root.resource.attributes["service.name"] == "resurge-rendezvous"
+
+
+def test_a_perfetto_document_has_a_row_per_node_and_rank():
+    document = perfetto_json(records_of(INCIDENT, ROOT, [child(), child(rank=Rank(2), start=100.5)]))
+    json.dumps(document)
+    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    names = {event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
+    assert names == {"control plane", "n0", "rendezvous", "launcher", "rank 2"}
+    assert slices[0]["ts"] == 0 and slices[0]["dur"] == 4_000_000
+    assert perfetto_json([])["traceEvents"] == []
