@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import grpc
 import grpc.aio
-
 from google.protobuf.message import DecodeError
 
 from resurge_libs.core.refusals import BadRequest, InternalFault, RpcProblem
