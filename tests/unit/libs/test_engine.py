@@ -342,3 +342,16 @@ async def test_stop_finishes_what_was_asked():
     assert asked.done() and await asked == 4
     with pytest.raises(InternalFault, match="stopped"):
         bench.engine.post(Add(1))
+
+
+async def test_a_journal_of_an_earlier_rules_version_gets_a_snapshot_at_start():
+    bench = Bench()
+    await bench.engine.ask(Add(1))
+    restored = restore(Adder(), Total(), bench.journal.replay(), Added)
+    assert restored.rules_version == 1
+    for version, seq in ((1, None), (2, 1)):
+        options = EngineOptions(tick=Tick, rules_version=version)
+        engine = Engine(Adder(), State(restored.durable), bench.journal, Recorder(), VirtualClock(), options)
+        engine.start(restored.last_seq, restored.rules_version)
+        taken = bench.journal.last_snapshot
+        assert (taken.seq if taken else None) == seq

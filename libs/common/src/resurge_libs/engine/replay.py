@@ -20,6 +20,8 @@ class Restored(Generic[D]):
     last_seq: int
     damage: Damage | None
     replayed: int
+    rules_version: int | None = None
+    """Of the last entry or snapshot; where it is not this release's, the engine takes a snapshot at its start."""
 
 
 def fact_record(fact: Any) -> FactRecord:
@@ -47,7 +49,9 @@ def restore(machine: Machine[Any], empty: D, replay: Replay, fact_type: Any, ver
             durable = machine.evolve(durable, _decoded(fact_type, record.body, f"entry {entry.seq} ({entry.event})"))
         if verify_each or index == last:
             _check(digester.digest(durable), entry)
-    return Restored(durable, replay.last_seq, replay.damage, len(replay.entries))
+    newest = replay.entries[-1] if replay.entries else replay.snapshot
+    version = newest.rules_version if newest is not None else None
+    return Restored(durable, replay.last_seq, replay.damage, len(replay.entries), version)
 
 
 def _decoded(kind: Any, data: bytes, where: str) -> Any:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from resurge_libs.core import codec
 from resurge_libs.core.instant import Instant
@@ -111,10 +111,17 @@ class Engine(Generic[S]):
         """Why the engine stopped deciding, if it did."""
         return self._failure
 
-    def start(self, last_seq: int = 0) -> None:
-        """Begin in the running loop, numbering entries after `last_seq`."""
+    def start(self, last_seq: int = 0, recorded_rules_version: int | None = None) -> None:
+        """Begin in the running loop, numbering entries after `last_seq`.
+
+        A journal that was last written under other rules gets a snapshot at once, so that those are not replayed again.
+        """
         self._loop = asyncio.get_running_loop()
         self._seq = last_seq
+        if last_seq > 0 and recorded_rules_version not in (None, self._options.rules_version):
+            durable = cast(Any, self._state).durable
+            version = self._options.rules_version
+            self._journal.snapshot(Snapshot(last_seq, codec.encode(durable), self._digester.digest(durable), version))
         self._plan_turn()
 
     def post(self, event: Any) -> None:
