@@ -11,7 +11,7 @@ from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_launcher.cli import main
 from resurge_launcher.views.explanation import replayed_by_default
-from resurge_libs.rpc.records import append_record, replace_record
+from resurge_libs.rpc.records import append_recovery, write_job
 from tests.recovery_sample import all_three, ended_job, killed_rank
 
 
@@ -45,8 +45,8 @@ def state(tmp_path, monkeypatch):
     directory = tmp_path / "state"
     directory.mkdir()
     for record in all_three():
-        append_record(directory / "recoveries.jsonl", record)
-    replace_record(directory / "job.json", job())
+        append_recovery(directory, record)
+    write_job(directory, job())
     return directory
 
 
@@ -77,7 +77,7 @@ def test_recoveries_as_json_page_and_trace(capsys, state, tmp_path):
 def test_the_newest_version_of_a_record_is_shown_once(capsys, state):
     amended = killed_rank()
     amended.restored_step = 777
-    append_record(state / "recoveries.jsonl", amended)
+    append_recovery(state, amended)
     _, out, _ = told(capsys, "recoveries", "--state-dir", str(state), "--json")
     assert [row["restored_step"] for row in json.loads(out)] == [777, 400, 400]
 
@@ -123,7 +123,7 @@ def test_verdict_of_a_job_that_goes_on_ends_with_1(capsys, state):
 
 def test_verdict_prints_the_code_for_batch_scripts(capsys, state):
     decision = rendezvous_pb2.TerminalDecision(exit_code=93, because=ids_pb2.Because(code="NO_PROGRESS"))
-    replace_record(state / "job.json", job(decision=decision))
+    write_job(state, job(decision=decision))
     assert told(capsys, "verdict", "--state-dir", str(state), "--exit-code")[:2] == (0, "93\n")
     assert "NO_PROGRESS" in told(capsys, "verdict", "--state-dir", str(state))[1]
 
@@ -159,7 +159,7 @@ def test_a_name_that_is_none_or_several_is_refused(capsys, state, name, hint):
 def test_a_replay_that_differs_says_so(capsys, state):
     record = killed_rank()
     record.verdict.kind = policy_pb2.VERDICT_KIND_STOP
-    append_record(state / "recoveries.jsonl", record)
+    append_recovery(state, record)
     assert "The recorded verdict holds" in told(capsys, "explain", "inc-1", "--state-dir", str(state))[1]
 
 

@@ -18,7 +18,7 @@ from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands import machine, values
 from resurge_launcher.usage import CommandFailed, UsageProblem
 from resurge_libs.rpc.endpoint import Endpoint
-from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, read_record, read_records
+from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, read_job, read_recoveries
 
 CONTROL_NAME = "control.json"  # written by the host: who serves here, and where
 CALL_LIMIT_S = 5.0
@@ -132,7 +132,7 @@ def job_at(place: Place) -> rendezvous_pb2.Job:
     """The job as it stands, else as its records left it."""
 
     def from_records(directory: Path) -> rendezvous_pb2.Job:
-        found = read_record(directory / JOB_NAME, rendezvous_pb2.Job)
+        found = read_job(directory)
         if found is None:
             raise CommandFailed(f"{directory} holds no record of a job ({JOB_NAME})")
         return found
@@ -144,11 +144,10 @@ def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
     """All recovery records, oldest first."""
 
     def from_records(directory: Path) -> list[rendezvous_pb2.Recovery]:
-        found = read_records(directory / RECOVERIES_NAME, rendezvous_pb2.Recovery)
+        found = read_recoveries(directory)
         if found.unreadable_lines:
             _say(f"{found.unreadable_lines} lines of {directory / RECOVERIES_NAME} could not be read and are left out")
-        newest = {item.incident_id: item for item in found.records}
-        return sorted(newest.values(), key=lambda item: item.start.ToNanoseconds())
+        return sorted(found.recoveries, key=lambda item: item.start.ToNanoseconds())
 
     def live() -> list[rendezvous_pb2.Recovery]:
         return list(ask(place, "ListRecoveries", rendezvous_pb2.ListRecoveriesRequest()).recoveries)
