@@ -37,6 +37,11 @@ class Shape:
         return f"{self.nodes}x{self.workers}"
 
     @property
+    def nnodes(self) -> str:
+        """As the flag --nnodes wants it."""
+        return f"{self.nodes}:{self.nodes + self.spares}" if self.spares else str(self.nodes)
+
+    @property
     def world(self) -> int:
         return self.nodes * self.workers
 
@@ -165,6 +170,16 @@ class Job:
             except psutil.NoSuchProcess:
                 continue
         return control
+
+    def node_processes(self, node: int) -> list[psutil.Process]:
+        """The launcher of a node and all of its descendants."""
+        launcher = psutil.Process(self.launchers[node].pid)
+        return [launcher, *launcher.children(recursive=True)]
+
+    def active_nodes(self) -> list[int]:
+        """The launchers that have workers now; the others are spares."""
+        workers = {stamp["pid"] for stamp in self.stamps}
+        return [n for n in range(len(self.launchers)) if workers & {p.pid for p in self.node_processes(n)}]
 
     def stop(self) -> list[int | None]:
         """Let training end, then end whatever is left of this job; answers the launchers' exit codes."""

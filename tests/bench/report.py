@@ -28,6 +28,7 @@ class Results:
     load: float
     kills: dict[tuple[str, str], list[dict]] = field(default_factory=dict)
     launches: dict[str, list[float]] = field(default_factory=dict)
+    node_losses: dict[str, list[float]] = field(default_factory=dict)
     footprint: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     exit_codes: dict[tuple[str, str], list] = field(default_factory=dict)
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -77,6 +78,8 @@ def _table(results: Results) -> None:
             print(f"{shape:6s} {TITLES[phase]:26s}{cells}{ratio:>9s}  {counts}")
     for (system, shape), (rss, cpu) in results.footprint.items():
         print(f"{shape:6s} {system:10s} beside the workers, per node: {rss:.0f} MiB resident, {cpu:.1f} % of a core")
+    for how, seconds in results.node_losses.items():
+        print(f"2x2 and a spare, node lost ({how}): all new workers started {statistics.median(seconds):.2f} s")
     for system, seconds in results.launches.items():
         print(f"launch {system:10s} command to all of 1x4 started: {statistics.median(seconds):.2f} s")
 
@@ -118,8 +121,7 @@ def _figures(results: Results) -> dict:
             for shape in SHAPES
         }
 
-    def launch(system):
-        values = results.launches.get(system)
+    def median(values):
         return _rounded(statistics.median(values)) if values else None
 
     rss, cpu = results.footprint.get((OURS, "2x2"), results.footprint.get((OURS, "1x4"), (None, None)))
@@ -129,8 +131,8 @@ def _figures(results: Results) -> dict:
         "workers_started_s": per_shape("workers_started_s"),
         "process_group_ready_s": per_shape("process_group_ready_s"),
         "first_step_s": per_shape("first_step_s"),
-        "node_loss_started_s": {"rst": None, "silent": None, "nvrx": None},
-        "launch_s": {"resurge": launch(OURS), "torchrun": launch("torchrun")},
+        "node_loss_started_s": {how: median(results.node_losses.get(how)) for how in ("rst", "silent", "nvrx")},
+        "launch_s": {name: median(results.launches.get(name)) for name in (OURS, "torchrun")},
         "node_rss_mib": _rounded(rss, 1),
         "node_idle_cpu_pct": _rounded(cpu, 2),
         "load": round(results.load, 2),
@@ -138,7 +140,6 @@ def _figures(results: Results) -> dict:
         "commit": commit or None,
         "notes": [
             "warm: warm start comes with a later issue",
-            "node_loss_started_s: not measured yet",
             *results.notes,
         ],
     }

@@ -20,6 +20,8 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
+
 from tests.bench.jobs import RECOVERY_LIMIT_S, BenchFailed, Job, Shape
 from tests.bench.peers import PeerMissing
 from tests.bench.report import Results, report
@@ -28,6 +30,7 @@ from tests.bench.systems import Nvrx, Plan, Resurge, ResurgeMissing, System, Tor
 SYSTEMS = {"torchrun": Torchrun, "nvrx": Nvrx, "resurge": Resurge}
 PHASES = {"workers_started_s": "started", "process_group_ready_s": "process_group", "first_step_s": "step"}
 LAUNCHES = 3
+NODE_LOSSES = 2
 IDLE_WINDOW_S = 5.0
 
 
@@ -107,6 +110,35 @@ def measure_shape(systems: list[System], shape: Shape, kills: int, out: Path, re
             job.kill()
 
 
+def measure_node_loss(systems: list[System], out: Path, results: Results) -> None:
+    """A whole node goes, closing its connections or falling silent, and a spare takes its place."""
+    cases = [(system, "rst") for system in systems if system.name != "torchrun"]
+    cases += [(system, "silent") for system in systems if system.name == "resurge"]
+    for turn in range(NODE_LOSSES):
+        for system, how in cases:
+            job = start(system, Shape(2, 2, spares=1), out / f"{system.name}-node-{how}{turn}", 3, {})
+            try:
+                seconds = lose_node(job, signal.SIGKILL if how == "rst" else signal.SIGSTOP)
+                results.node_losses.setdefault("nvrx" if system.name == "nvrx" else how, []).append(seconds)
+                print(f"  2x2 and a spare: {system.name} node lost ({how}), all started {seconds:.3f} s", flush=True)
+            except (BenchFailed, StopIteration, psutil.NoSuchProcess) as why:
+                results.notes.append(f"node loss ({how}) of {system.name}: {why}")
+                print(f"  node loss ({how}) of {system.name}: {why}", flush=True)
+            finally:
+                job.kill()
+
+
+def lose_node(job: Job, how: signal.Signals) -> float:
+    """Signal every process of an active node that holds no control plane; seconds until all new workers started."""
+    old = frozenset(job.settle(job.launched_at).values())
+    victim = next(node for node in job.active_nodes() if node != 0)
+    lost_at = time.time()
+    for process in job.node_processes(victim):
+        process.send_signal(how)
+    new = job.wait("start of all workers", lambda: job.complete("started", lost_at, old), 2 * RECOVERY_LIMIT_S)
+    return max(stamp["at"] for stamp in new.values()) - lost_at
+
+
 def measure_launch(systems: list[System], out: Path, results: Results) -> None:
     """From the command to the first own instruction of the last of four workers; workers end at once after it."""
     for turn in range(LAUNCHES):
@@ -128,6 +160,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=int(os.environ.get("KILLS", "5")))
     parser.add_argument("--systems", default="torchrun,nvrx,resurge")
     parser.add_argument("--shapes", default="1x4,2x2")
+    parser.add_argument("--no-node-loss", action="store_true", help="kill workers only")
     parser.add_argument("--keep", help="folder for the logs; without it they are removed unless something failed")
     options = parser.parse_args()
     out = Path(options.keep or tempfile.mkdtemp(prefix="resurge-bench-")).resolve()
@@ -143,6 +176,8 @@ def main() -> int:
         print(f"bench-restart: {nodes} node(s) of {workers} workers, {options.kills} kills each", flush=True)
         measure_shape(systems, Shape(nodes, workers), options.kills, out, results)
     measure_launch(systems, out, results)
+    if not options.no_node_loss:
+        measure_node_loss(systems, out, results)
     met = report(results)
     if not options.keep and not results.failures:
         shutil.rmtree(out)

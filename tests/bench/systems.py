@@ -1,9 +1,9 @@
 """The launchers that are measured: how each is started, and where each says that it knows of a dead worker."""
 
 import calendar
+import importlib.util
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
+from resurge_api.rendezvous.v1.rendezvous_pb2 import Recovery
+from resurge_libs.obs.names import SpanName
+from resurge_libs.rpc.records import RECOVERIES_NAME, read_records
+from resurge_libs.testing.wait import NeverHappened, wait_until
 from tests.bench import peers
 from tests.bench.jobs import Job, Launch, Shape
 
@@ -60,7 +64,7 @@ def _utc(text: str, fraction: str) -> float:
 
 def _rdzv_flags(plan: Plan, node: int) -> tuple[str, ...]:
     return (
-        "--nnodes", str(plan.shape.nodes), "--nproc-per-node", str(plan.shape.workers), "--rdzv-backend", "c10d",
+        "--nnodes", plan.shape.nnodes, "--nproc-per-node", str(plan.shape.workers), "--rdzv-backend", "c10d",
         "--rdzv-id", "bench", "--rdzv-endpoint", f"127.0.0.1:{plan.port}",
         "--rdzv-conf", f"is_host={'true' if node == 0 else 'false'}", "--local-addr", "127.0.0.1",
         "--max-restarts", str(plan.max_restarts),
@@ -119,19 +123,42 @@ class ResurgeMissing(Exception):
 
 
 class Resurge:
-    """This project."""
+    """This project: one control plane on the first node, every setting at its default."""
 
     name = "resurge"
+    RECORD_LIMIT_S = 3.0
 
     def __init__(self) -> None:
-        beside = Path(sys.executable).with_name("resurge")
-        command = str(beside) if beside.exists() else shutil.which("resurge")
-        if command is None:
-            raise ResurgeMissing("no command named resurge is installed")
-        self.command = command
+        if importlib.util.find_spec("resurge_launcher") is None:
+            raise ResurgeMissing("no distribution of the launcher is installed")
 
     def launches(self, plan):
-        raise NotImplementedError
+        shape, launches = plan.shape, []
+        nodes = shape.nodes + shape.spares
+        for node in range(nodes):
+            where = (
+                "--nnodes", shape.nnodes, "--node-rank", str(node), "--rdzv-endpoint", f"127.0.0.1:{plan.port}",
+                "--rdzv-conf", f"is_host={'true' if node == 0 else 'false'}", "--local-addr", "127.0.0.1",
+            )  # fmt: skip
+            argv = (
+                sys.executable, "-m", "resurge_launcher", "run", "--nproc-per-node", str(shape.workers),
+                "--rdzv-id", "bench", "--max-restarts", str(plan.max_restarts), "--state-dir", str(plan.out / "state"),
+                *(where if nodes > 1 else ("--standalone",)), str(plan.script),
+            )  # fmt: skip
+            launches.append(Launch(argv, _base_env(plan)))
+        return launches
 
     def known_at(self, job, since):
-        raise NotImplementedError
+        """The end of the recovery's `detect` span, by which its launcher had acted; from the durable record."""
+        try:
+            found = wait_until(lambda: self._detected(job, since), self.RECORD_LIMIT_S, "the recovery's record")
+        except NeverHappened:
+            return None
+        return min(found)
+
+    @staticmethod
+    def _detected(job: Job, since: float) -> list[float]:
+        records = read_records(job.out / "state" / RECOVERIES_NAME, Recovery).records
+        spans = (part.span for record in records for part in record.spans if part.span.name == SpanName.DETECT)
+        ends = [span.end.ToNanoseconds() / 1e9 for span in spans]
+        return [at for at in ends if at >= since - 0.001]
