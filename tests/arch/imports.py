@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 
 # The rooms of resurge_api that each package may know: its own, and those of the services it calls.
 API_ROOMS: dict[str, frozenset[str]] = {
+    "resurge_libs.engine.entry_wire": frozenset({"common", "journal"}),  # the stored form of entries, nothing else
     "resurge_libs.rpc": frozenset({"common"}),
+    "resurge_libs.rpc.records": frozenset({"common", "rendezvous"}),  # the records that outlive a control plane
     "resurge_libs.testing": frozenset({"common", "journal", "policy", "rendezvous"}),
     "resurge_libs": frozenset(),
     "resurge_rendezvous": frozenset({"common", "journal", "policy", "rendezvous"}),
