@@ -17,6 +17,12 @@ VERSION = "0.1.0"
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "run": ("resurge_launcher.commands.run", "Run a training program and keep it running through faults."),
     "serve": ("resurge_launcher.commands.serve", "Start the control plane, all of it or some of its services."),
+    "status": ("resurge_launcher.commands.status", "Show the job: phase, generation, restarts, nodes."),
+    "nodes": ("resurge_launcher.commands.nodes", "Show the job's nodes; exclude or readmit one."),
+    "recoveries": ("resurge_launcher.commands.recoveries", "Show what each recovery did and how long each phase took."),
+    "explain": ("resurge_launcher.commands.explain", "Say why an incident got its verdict, rule by rule."),
+    "verdict": ("resurge_launcher.commands.verdict", "Show how the job ended; --exit-code for batch scripts."),
+    "shutdown": ("resurge_launcher.commands.shutdown", "End the job as asked."),
 })  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import FaultView, IncidentView, NoRestart, Verdict, VerdictKind
+from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 from resurge_libs.rpc.validation import Violations
 from resurge_restart_policy.core.model import Explanation
 
@@ -96,12 +97,9 @@ def _fault_of(fault: policy_pb2.Fault, wrong: Violations, at: str) -> FaultView:
 
 
 def _because_of(because: ids_pb2.Because, wrong: Violations, at: str) -> Because:
+    wrong.text(f"{at}.code", because.code, MAX_NAME_BYTES)
     wrong.text(f"{at}.sentence", because.sentence, MAX_SENTENCE_BYTES)
-    try:
-        return Because(Reason(because.code), because.sentence)
-    except ValueError:
-        wrong.add(f"{at}.code", f"is {because.code[:64]!r}; must be one of the catalogue's reason codes")
-        return Because(Reason.BAD_REQUEST)
+    return because_from_proto(because, Reason.OBSERVED)  # a newer release's code is no reason to refuse advice
 
 
 def verdict_to_proto(verdict: Verdict) -> policy_pb2.Verdict:
@@ -117,11 +115,6 @@ def verdict_to_proto(verdict: Verdict) -> policy_pb2.Verdict:
         restarts_left=verdict.restarts_left,
         source=verdict.source,
     )
-
-
-def because_to_proto(because: Because) -> ids_pb2.Because:
-    """The reason as the wire shows it."""
-    return ids_pb2.Because(code=because.code.value, sentence=because.sentence)
 
 
 def explanation_to_proto(explanation: Explanation, incident: policy_pb2.Incident) -> policy_pb2.ExplainResponse:

@@ -1,0 +1,40 @@
+"""The command line of a host: one option per setting of the host and of every service it knows. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from resurge_libs.config.flags import settings_options
+from resurge_libs.config.settings import UsageProblem, print_config
+from resurge_libs.hosting.module import Target
+from resurge_libs.hosting.run import exit_with, run
+from resurge_libs.hosting.settings import HostSettings, LimitSettings, plan
+
+
+def host_command(prog: str, known: Sequence[Target], about: str) -> click.Command:
+    """The command that serves any subset of the known services; one that knows a single service serves it."""
+
+    def serve(ft_cfg_path: str | None, show_config: bool, **arguments: Any) -> None:
+        try:
+            planned = plan(known, arguments, ft_cfg_path)
+            if show_config:
+                click.echo(print_config(*planned.loaded))
+                code = 0
+            else:
+                code = run(prog, planned)
+        except UsageProblem as problem:
+            code = exit_with(prog, problem)
+        raise SystemExit(code)
+
+    function: Any = serve
+    for cls in reversed((HostSettings, LimitSettings, *(target.settings for target in known))):
+        leave_out = ("targets",) if cls is HostSettings and len(known) == 1 else ()
+        function = settings_options(cls, leave_out)(function)
+    function = click.option("--print-config", "show_config", is_flag=True, help="Show each setting and its source.")(
+        function
+    )
+    function = click.option("--ft-cfg-path", "--ft_cfg_path", "ft_cfg_path", help="YAML file with settings.")(function)
+    return click.command(prog, help=about)(function)

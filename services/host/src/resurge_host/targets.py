@@ -1,0 +1,10 @@
+"""Every service that a host can run, in the order in which they start. The only importer of several services."""
+
+from __future__ import annotations
+
+from resurge_libs.hosting.module import Target
+from resurge_rendezvous.module import TARGET as RENDEZVOUS
+from resurge_restart_policy.module import TARGET as RESTART_POLICY
+
+# policy first, so that rendezvous' first question is answered; none of them needs another to start
+TARGETS: tuple[Target, ...] = (RESTART_POLICY, RENDEZVOUS)

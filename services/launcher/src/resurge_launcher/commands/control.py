@@ -1,0 +1,171 @@
+"""How the reading commands reach a job: by gRPC while its control plane lives, else from the records it left.
+
+Finds the place, calls, and says where an answer came from. Decides nothing about the job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from resurge_api.rendezvous.v1 import rendezvous_pb2
+from resurge_launcher import settings as launcher_settings
+from resurge_launcher.commands import machine, values
+from resurge_launcher.usage import CommandFailed, UsageProblem
+from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, read_job, read_recoveries
+
+CONTROL_NAME = "control.json"  # written by the host: who serves here, and where
+CALL_LIMIT_S = 5.0
+TRY_LIMIT_S = 2.0
+ENDPOINT_VARIABLES = ("RESURGE_LAUNCHER__RDZV_ENDPOINT", "PET_RDZV_ENDPOINT")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job can be asked for; at least one of the two is there."""
+
+    endpoint: Endpoint | None
+    state_dir: Path | None
+    token: str
+
+    def __str__(self) -> str:
+        return str(self.endpoint) if self.endpoint else str(self.state_dir)
+
+
+class NoAnswer(CommandFailed):
+    """The control plane did not answer; the records may."""
+
+
+def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options by which a command is told the place."""
+    function = click.option("--state-dir", metavar="DIR", help="State directory of the job.")(function)
+    return click.option("--endpoint", "--rdzv-endpoint", metavar="HOST:PORT", help="Its control plane.")(function)
+
+
+def find_place(endpoint: str | None, state_dir: str | None) -> Place:
+    """The place as told, else the newest job of this user on this machine. Raises UsageProblem."""
+    environ = launcher_settings.environment()
+    token = environ.get("RESURGE_JOB_TOKEN", "")
+    source, written = _given_endpoint(endpoint, state_dir, environ)
+    if written is not None:
+        try:
+            return Place(values.endpoint(written), Path(state_dir) if state_dir else None, token)
+        except values.Wrong as wrong:
+            raise UsageProblem(source, wrong.problem, wrong.right) from None
+    directory = Path(state_dir) if state_dir else newest_state_dir(environ)
+    if not directory.is_dir():
+        raise UsageProblem("--state-dir", f"{directory} is not a directory", "Name the --state-dir of resurge run.")
+    return Place(_announced(directory), directory, token)
+
+
+def _given_endpoint(endpoint: str | None, state_dir: str | None, environ: Mapping[str, str]) -> tuple[str, str | None]:
+    if endpoint is not None:
+        return "--endpoint", endpoint
+    if state_dir is None:
+        for variable in ENDPOINT_VARIABLES:
+            if environ.get(variable):
+                return variable, environ[variable]
+    return "", None
+
+
+def newest_state_dir(environ: Mapping[str, str]) -> Path:
+    """The state directory that was written to last. Raises UsageProblem when there is none."""
+    root = machine.state_root(environ)
+    marks = [mark for name in (CONTROL_NAME, JOB_NAME, RECOVERIES_NAME) for mark in root.glob(f"*/{name}")]
+    if not marks:
+        raise UsageProblem(
+            "--endpoint", f"is missing, and {root} holds no job", "Give --endpoint HOST:PORT or --state-dir DIR."
+        )
+    return max(marks, key=lambda mark: mark.stat().st_mtime).parent
+
+
+def _announced(directory: Path) -> Endpoint | None:
+    try:
+        told = json.loads((directory / CONTROL_NAME).read_text(encoding="utf-8"))
+        return values.endpoint(str(told["endpoint"]))
+    except (OSError, ValueError, KeyError, TypeError):  # nobody serves, or the file is not ours to understand
+        return None
+
+
+def ask(place: Place, method: str, request: Any, service: str = "rendezvous") -> Any:
+    """One call to the control plane. Raises NoAnswer when nobody answered, CommandFailed when it refused."""
+    if place.endpoint is None:
+        raise NoAnswer(f"no control plane serves {place.state_dir}")
+    launcher_settings.forbid_grpc_fork_hooks()
+    from resurge_libs.core.refusals import ReplyLost, RpcProblem
+    from resurge_libs.core.time_limits import TimeLimits
+    from resurge_libs.rpc.channel import open_sync_channel
+    from resurge_libs.rpc.context import call_metadata
+    from resurge_libs.rpc.endpoint import EndpointProblem
+    from resurge_libs.rpc.retry import RetryRules, call_idempotent_sync
+
+    rules = RetryRules(limit_s=CALL_LIMIT_S, try_limit_s=TRY_LIMIT_S)
+    try:
+        with open_sync_channel(place.endpoint, TimeLimits(), place.token) as channel:
+            stub = _stub(service)(channel)
+            return call_idempotent_sync(getattr(stub, method), request, rules, call_metadata(place.token))
+    except EndpointProblem as problem:
+        raise UsageProblem("--endpoint", str(problem), "See RESURGE_JOB_TOKEN in the reference.") from None
+    except ReplyLost as lost:
+        raise NoAnswer(f"no control plane answered at {place.endpoint}: {lost}") from None
+    except RpcProblem as problem:
+        raise CommandFailed(f"{place.endpoint} refused: {problem}") from None
+
+
+def _stub(service: str) -> Any:
+    if service == "policy":
+        from resurge_api.policy.v1 import policy_pb2_grpc
+
+        return policy_pb2_grpc.RestartPolicyServiceStub
+    from resurge_api.rendezvous.v1 import rendezvous_pb2_grpc
+
+    return rendezvous_pb2_grpc.RendezvousServiceStub
+
+
+def job_at(place: Place) -> rendezvous_pb2.Job:
+    """The job as it stands, else as its records left it."""
+
+    def from_records(directory: Path) -> rendezvous_pb2.Job:
+        found = read_job(directory)
+        if found is None:
+            raise CommandFailed(f"{directory} holds no record of a job ({JOB_NAME})")
+        return found
+
+    return _live_or(place, lambda: ask(place, "GetJob", rendezvous_pb2.GetJobRequest()).job, from_records)
+
+
+def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
+    """All recovery records, oldest first."""
+
+    def from_records(directory: Path) -> list[rendezvous_pb2.Recovery]:
+        found = read_recoveries(directory)
+        if found.unreadable_lines:
+            _say(f"{found.unreadable_lines} lines of {directory / RECOVERIES_NAME} could not be read and are left out")
+        return sorted(found.recoveries, key=lambda item: item.start.ToNanoseconds())
+
+    def live() -> list[rendezvous_pb2.Recovery]:
+        return list(ask(place, "ListRecoveries", rendezvous_pb2.ListRecoveriesRequest()).recoveries)
+
+    return _live_or(place, live, from_records)
+
+
+def _live_or(place: Place, live: Callable[[], Any], from_records: Callable[[Path], Any]) -> Any:
+    if place.endpoint is None and place.state_dir is not None:
+        return from_records(place.state_dir)
+    try:
+        return live()
+    except NoAnswer as silence:
+        if place.state_dir is None:
+            raise
+        _say(f"{silence}; shown from the records in {place.state_dir}")
+        return from_records(place.state_dir)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"resurge: {sentence}", err=True)

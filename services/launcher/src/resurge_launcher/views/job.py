@@ -1,0 +1,80 @@
+"""A job and its nodes for the terminal. Builds text and rich tables; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from resurge_api.common.v1 import ids_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
+
+_STYLE_OF_STANDING = {"active": "green", "spare": "cyan", "excluded": "red", "lost": "red", "silent": "yellow"}
+
+
+def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
+    """The job in a few lines."""
+    phase = _word(rendezvous_pb2.JobPhase.Name(job.phase), "JOB_PHASE_")
+    spec = job.spec
+    lines = [
+        _line("job", f"{spec.job_id or '-'}, attempt {job.token.attempt}"),
+        _line("phase", f"{phase}{_why(job.because)}"),
+        _line("generation", f"{job.token.generation}, cycle {job.cycle}"),
+        _line("nodes", f"{spec.min_nodes} run, {spec.max_nodes - spec.min_nodes} may wait as spares"),
+        _line("restarts", f"{job.restarts_spent} of {spec.max_restarts} spent"),
+    ]
+    if job.incident_id:
+        lines.append(_line("incident", f"{job.incident_id} (open)"))
+    if job.HasField("decision"):
+        lines.append(_line("end", decision_sentence(job.decision)))
+    return lines
+
+
+def decision_sentence(decision: rendezvous_pb2.TerminalDecision) -> str:
+    """How the job ended, in one sentence."""
+    at = decision.at.ToDatetime().strftime(" at %Y-%m-%d %H:%M:%S UTC") if decision.HasField("at") else ""
+    return f"exit code {decision.exit_code}{at}{_why(decision.because)}"
+
+
+def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.Node]) -> Table:
+    """One row per node: active ones by rank, then the others by name."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("node", "standing", "phase", "generation", "ranks", "host", "why"):
+        table.add_column(name, overflow="fold")
+    for node in sorted(nodes, key=_order):
+        standing = _word(rendezvous_pb2.NodeStanding.Name(node.standing), "NODE_STANDING_")
+        table.add_row(
+            node.node_id,
+            Text(standing, style=_STYLE_OF_STANDING.get(standing, "")),
+            _word(attach_pb2.NodePhase.Name(node.phase), "NODE_PHASE_"),
+            str(node.generation or "-"),
+            _ranks(node),
+            node.host,
+            _why(node.because).removeprefix(": "),
+        )
+    return table
+
+
+def _order(node: rendezvous_pb2.Node) -> tuple[bool, int, str]:
+    return not node.HasField("group_rank"), node.group_rank, node.node_id
+
+
+def _ranks(node: rendezvous_pb2.Node) -> str:
+    if not node.HasField("base_rank"):
+        return "-"
+    last = node.base_rank + node.local_world_size - 1
+    return str(node.base_rank) if last <= node.base_rank else f"{node.base_rank}-{last}"
+
+
+def _line(name: str, value: str) -> Text:
+    return Text.assemble((f"{name:<11}", "dim"), value)
+
+
+def _why(because: ids_pb2.Because) -> str:
+    said = ": ".join(filter(None, (because.code, because.sentence)))
+    return f": {said}" if said else ""
+
+
+def _word(name: str, prefix: str) -> str:
+    return name.removeprefix(prefix).lower().replace("_", " ")

@@ -1,0 +1,127 @@
+"""What the calls of rendezvous share: the engine behind typed refusals, the streams, the waits. Decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from resurge_api.rendezvous.v1 import rendezvous_pb2
+from resurge_libs.core.ids import Generation
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import RpcProblem, Unready
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.engine.ports import Clock, Entropy, Ids, JournalFailed
+from resurge_libs.engine.runner import Engine
+from resurge_rendezvous.core.model import RdzvState, Stamp
+from resurge_rendezvous.settings import RendezvousSettings
+from resurge_rendezvous.streams import KeyWaits, LauncherStream, Watchers
+
+STOPPING = Because(Reason.SERVICE_STOPPING, "rendezvous is stopping; it comes back with all it has decided")
+
+
+class Desk:
+    """One rendezvous in one event loop, as its calls see it."""
+
+    def __init__(
+        self, settings: RendezvousSettings, limits: TimeLimits, clock: Clock, entropy: Entropy, ids: Ids
+    ) -> None:
+        self.settings, self.limits, self.clock, self.ids = settings, limits, clock, ids
+        self._entropy = entropy
+        self.job_id = ""
+        self.streams: dict[str, LauncherStream] = {}
+        self.waits = KeyWaits()
+        self.watchers: Watchers[rendezvous_pb2.Job] = Watchers()
+        self._engine: Engine[RdzvState] | None = None
+        self._unready: Because | None = None
+        self._fenced = Generation(0)
+
+    def open(self, engine: Engine[RdzvState]) -> None:
+        """Calls are taken from now on."""
+        self._engine = engine
+
+    def close(self, why: Because = STOPPING) -> None:
+        """No call is taken from now on; streams and waits end with the reason. The first reason stays."""
+        if self._unready is not None:
+            return
+        self._unready = why
+        for stream in self.streams.values():
+            stream.end(Unready(why))
+        self.watchers.close()
+        self.waits.wake_all()
+
+    def stamp(self) -> Stamp:
+        """What the next event brings of the world."""
+        return Stamp(Wall(self.clock.wall()), self.ids.new("inc"), self._entropy.jitter())
+
+    @property
+    def engine(self) -> Engine[RdzvState]:
+        """The engine, once open."""
+        assert self._engine is not None, "the module starts before the server takes calls"
+        return self._engine
+
+    @property
+    def published(self) -> RdzvState:
+        """The last durable state."""
+        return self.engine.published
+
+    def check_ready(self) -> None:
+        """Raise Unready once this service decides no more."""
+        if self._unready is not None:
+            raise Unready(self._unready)
+
+    def post(self, event: Any) -> None:
+        """Put an event into the inbox. Raises Unready or Overloaded."""
+        self.check_ready()
+        try:
+            self.engine.post(event)
+        except JournalFailed as failure:
+            raise _unready(failure) from None
+
+    def post_if_ready(self, event: Any) -> None:
+        """As `post`, for news that nobody waits for: dropped when nothing is decided any more."""
+        with suppress(RpcProblem):
+            self.post(event)
+
+    def ask_now(self, event: Any) -> asyncio.Future[Any]:
+        """Put an event into the inbox at once; the future gets the reply once it is durable. Raises as `post` does."""
+        self.check_ready()
+        try:
+            return asyncio.ensure_future(_refusing(self.engine.ask(event)))
+        except JournalFailed as failure:
+            raise _unready(failure) from None
+
+    async def ask(self, event: Any) -> Any:
+        """The reply to an event, once it is durable. Raises what the core refused, or Unready."""
+        return await self.ask_now(event)
+
+    def wake_if_fenced(self) -> None:
+        """Wake every wait when another generation holds: what waits under an older token is to be refused."""
+        fenced = self.published.durable.fenced
+        if fenced != self._fenced:
+            self._fenced = fenced
+            self.waits.wake_all()
+
+    @staticmethod
+    @asynccontextmanager
+    async def within(limit_s: float) -> AsyncIterator[asyncio.Timeout]:
+        """A block that is left quietly when its time is over."""
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                yield limit
+        except TimeoutError:
+            if not limit.expired():
+                raise
+
+
+async def _refusing(reply: asyncio.Future[Any]) -> Any:
+    try:
+        return await reply
+    except JournalFailed as failure:
+        raise _unready(failure) from None
+
+
+def _unready(failure: JournalFailed) -> Unready:
+    return Unready(Because(Reason.JOURNAL_FAILED, str(failure)))

@@ -1,0 +1,139 @@
+"""What leaves for people: `recoveries.jsonl`, `job.json`, and the trace of each recovery. Never delays a restart.
+
+The durable record is in the journal; this is a copy for people and tools. A copy that a crash cut off is made again at
+the next start; span ids follow from the incident, so that nothing is doubled. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+
+from resurge_api.rendezvous.v1 import rendezvous_pb2
+from resurge_libs.core.ids import IncidentId, SpanId
+from resurge_libs.obs import log
+from resurge_libs.obs.names import Attr, SpanName
+from resurge_libs.obs.recovery_spans import AttributeValue, RecoverySpan, SpanRecord, records_of
+from resurge_libs.obs.sinks import SpanSink
+from resurge_libs.rpc.records import append_recovery, read_recoveries, write_job
+from resurge_rendezvous.core import model
+from resurge_rendezvous.wire_out import recovery_to_proto
+
+SERVICE = "rendezvous"
+LAUNCHER = "launcher"
+MAX_REMEMBERED = 256
+"""Incidents whose exported spans are remembered, so that an amendment exports only what is new."""
+NAMES = {name.value: name for name in SpanName}
+
+
+class RecoveryExport:
+    """Writes records and spans in a thread of its own; without a state directory, spans only."""
+
+    def __init__(self, state_dir: Path | None, sink: SpanSink) -> None:
+        self._state_dir, self._sink = state_dir, sink
+        self._job: rendezvous_pb2.Job | None = None
+        self._lock = Lock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="recovery-export")
+        self._exported: OrderedDict[IncidentId, set[SpanId]] = OrderedDict()
+
+    def export(self, record: model.RecoveryRecord) -> None:
+        """Export a record that was closed or amended; returns at once."""
+        self._writer.submit(self._export, record)
+
+    def show_job(self, job: rendezvous_pb2.Job) -> None:
+        """Replace `job.json`; of several changes in a row only the newest is written."""
+        with self._lock:
+            is_under_way, self._job = self._job is not None, job
+        if not is_under_way:
+            self._writer.submit(self._show_job)
+
+    def catch_up(self, records: Iterable[model.RecoveryRecord]) -> None:
+        """Export what a crash may have cut off: records of the journal that the file does not have."""
+        self._writer.submit(self._catch_up, tuple(records))
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._writer.shutdown(wait=True)
+
+    # in the writer's thread
+
+    def _catch_up(self, records: tuple[model.RecoveryRecord, ...]) -> None:
+        if self._state_dir is None:
+            return
+        known = {found.incident_id for found in read_recoveries(self._state_dir).recoveries}
+        for record in records:
+            if record.incident in known:
+                self._exported[record.incident] = {span.span_id for span in spans_of(record)}
+            else:
+                self._export(record)
+        self._forget()
+
+    def _export(self, record: model.RecoveryRecord) -> None:
+        try:
+            if self._state_dir is not None:
+                append_recovery(self._state_dir, recovery_to_proto(record))
+            spans = spans_of(record)
+            before = self._exported.setdefault(record.incident, set())
+            fresh = tuple(span for span in spans if span.span_id not in before)
+            before.update(span.span_id for span in fresh)
+            if fresh:
+                self._sink.export(fresh)
+            self._forget()
+        except Exception as error:  # the root of this thread's task: the journal still holds the record
+            log.event("recovery_not_exported", incident=record.incident, error=repr(error))
+
+    def _show_job(self) -> None:
+        with self._lock:
+            job, self._job = self._job, None
+        if job is None or self._state_dir is None:
+            return
+        try:
+            write_job(self._state_dir, job)
+        except OSError as error:
+            log.event("job_not_shown", error=error.strerror)
+
+    def _forget(self) -> None:
+        while len(self._exported) > MAX_REMEMBERED:
+            self._exported.popitem(last=False)
+
+
+def spans_of(record: model.RecoveryRecord) -> tuple[SpanRecord, ...]:
+    """The whole trace of one recovery, the root first."""
+    first = record.faults[0] if record.faults else None
+    told: dict[str, AttributeValue] = {
+        Attr.JOB: record.view.job,
+        Attr.OUTCOME: record.outcome.value,
+        Attr.REASON: record.because.code.value,
+        Attr.SENTENCE: record.because.sentence,
+        Attr.OLD_GENERATION: record.generation_from,
+        Attr.GENERATION: record.generation_to,
+        Attr.ATTEMPT: record.attempt,
+        Attr.CYCLE: record.cycle,
+    }
+    if first is not None:
+        told[Attr.CULPRIT] = first.node if first.rank is None else f"{first.node}/{first.rank}"
+    if record.verdict is not None:
+        told[Attr.VERDICT] = record.verdict.kind.value
+        told[Attr.VERDICT_SOURCE] = record.verdict.source
+        told[Attr.RESTARTS_LEFT] = record.verdict.restarts_left
+    root = RecoverySpan(SpanName.RECOVERY, record.start, record.end, service=SERVICE, attributes=told)
+    return records_of(record.incident, root, (_child(span) for span in record.spans if span.name in NAMES))
+
+
+def _child(span: model.RecoverySpan) -> RecoverySpan:
+    attributes: dict[str, AttributeValue] = dict(span.attributes)
+    if span.clock_error_s is not None:
+        attributes[Attr.CLOCK_ERROR] = span.clock_error_s
+    return RecoverySpan(
+        name=NAMES[span.name],
+        start=span.start,
+        end=span.end,
+        node=span.node,
+        rank=span.rank,
+        service=SERVICE if span.node is None else LAUNCHER,
+        attributes=attributes,
+        part=span.round,
+    )

@@ -1,0 +1,175 @@
+"""Rendezvous as a module of a host: journal, machine, engine, effects and servicer bound together. Decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc.aio
+
+from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_libs.core.machine import Step
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.engine.memory_journal import MemoryJournal
+from resurge_libs.engine.ports import Clock, Entropy, Ids, Journal, JournalFailed
+from resurge_libs.engine.real import RealClock, RealEntropy, RealIds
+from resurge_libs.engine.runner import Engine, EngineOptions
+from resurge_libs.hosting.module import Module, ModulePorts, Target
+from resurge_libs.obs import log
+from resurge_rendezvous import tell, wire_out
+from resurge_rendezvous.clients import GrpcPolicy, PolicyPort
+from resurge_rendezvous.core.limits import CoreSettings
+from resurge_rendezvous.core.machine import RdzvMachine, revived
+from resurge_rendezvous.core.model import Paused, RdzvState, Tick
+from resurge_rendezvous.core.views import job_view
+from resurge_rendezvous.desk import Desk
+from resurge_rendezvous.effects import RdzvEffects
+from resurge_rendezvous.export import RecoveryExport
+from resurge_rendezvous.journal import open_journal, restored
+from resurge_rendezvous.servicer import RendezvousServicer
+from resurge_rendezvous.settings import RendezvousSettings
+
+NAME = "rendezvous"
+SERVICE = rendezvous_pb2.DESCRIPTOR.services_by_name["RendezvousService"].full_name
+
+RULES_VERSION = 1
+SHOW_EVERY_S = 0.02
+SHOW_SHARE = 0.05
+"""Share of the event loop's time that pictures of the job may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a test puts in place of the real world."""
+
+    clock: Clock = field(default_factory=RealClock)
+    entropy: Entropy = field(default_factory=RealEntropy)
+    ids: Ids = field(default_factory=RealIds)
+    journal: Journal | None = None
+    policy: PolicyPort | None = None
+
+
+class RendezvousModule:
+    """Rendezvous in a host."""
+
+    service_names = (SERVICE,)
+
+    def __init__(self, settings: RendezvousSettings, ports: ModulePorts, world: World) -> None:
+        self._settings, self._ports, self._world = settings, ports, world
+        self._machine = RdzvMachine(CoreSettings(ports.limits))
+        self._journal = world.journal or self._open_journal()
+        self._restored = restored(self._machine, self._journal, ports.job_id)
+        self.desk = Desk(settings, ports.limits, world.clock, world.entropy, world.ids)
+        self.desk.job_id = ports.job_id
+        self._policy = world.policy or GrpcPolicy(ports.endpoint_of, ports.limits, ports.token)
+        self._export = RecoveryExport(ports.state_dir, ports.spans)
+        self._effects = RdzvEffects(self.desk, self._policy, self._export, self._changed)
+        self._is_over = False
+        self._engine: Engine[RdzvState] | None = None
+        self._showing: asyncio.TimerHandle | None = None
+        self._show_every_s = SHOW_EVERY_S
+        self._alone: asyncio.TimerHandle | None = None
+
+    def _open_journal(self) -> Journal:
+        if self._ports.state_dir is None:  # a host refuses this; a contract test may want it
+            return MemoryJournal()
+        return open_journal(self._ports.state_dir, self._ports.job_id)
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Add the servicer."""
+        rendezvous_pb2_grpc.add_RendezvousServiceServicer_to_server(RendezvousServicer(self.desk), server)
+
+    async def start(self) -> None:
+        """Take up the job where the journal left it; each known lease gets a full term."""
+        world, limits = self._world, self._ports.limits
+        state = revived(self._restored.durable, world.clock.monotonic(), self.desk.stamp(), CoreSettings(limits))
+        engine: Engine[RdzvState] = Engine(
+            self._machine, state, self._journal, self._effects, world.clock, self._options()
+        )
+        self._engine = engine
+        self.desk.open(engine)
+        engine.start(self._restored.last_seq)
+        self._export.catch_up(self._restored.durable.records)
+        self._changed()
+        if self._restored.durable.spec is None:
+            wait_s = limits.first_contact_limit_s
+            self._alone = asyncio.get_running_loop().call_later(wait_s, self._nobody_came)
+
+    async def stop(self) -> None:
+        """Stop deciding; what was decided is durable afterwards."""
+        if self._alone is not None:
+            self._alone.cancel()
+        self.desk.close()
+        await self._effects.stop()
+        if self._engine is not None:
+            await self._engine.stop()
+            if self._showing is not None:
+                self._showing.cancel()
+            self._show()
+        await self._policy.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._journal.close)
+        await asyncio.get_running_loop().run_in_executor(None, self._export.close)
+
+    def _options(self) -> EngineOptions:
+        return EngineOptions(
+            tick=lambda: Tick(self.desk.stamp()),
+            paused=self._paused,
+            late_tick_s=self._ports.limits.late_tick_s,
+            snapshot_every=self._settings.snapshot_every,
+            rules_version=RULES_VERSION,
+            on_step=self._told,
+            on_rejected=_rejected,
+            on_failed=self._failed,
+        )
+
+    def _paused(self, for_s: float) -> Paused:
+        log.event("service_paused", for_s=for_s)
+        return Paused(self.desk.stamp(), for_s)
+
+    def _told(self, event: Any, step: Step[RdzvState]) -> None:
+        for fact in step.facts:
+            tell.fact(fact, step.reason)
+
+    def _failed(self, failure: JournalFailed) -> None:
+        log.event("journal_failed", why=str(failure))
+        self.desk.close(Because(Reason.JOURNAL_FAILED, str(failure)))
+        self._ports.on_failed(str(failure))
+
+    def _changed(self) -> None:
+        """The job looks different; of many changes in a row only the last is shown."""
+        self.desk.wake_if_fenced()
+        if self._showing is None:
+            self._showing = asyncio.get_running_loop().call_later(self._show_every_s, self._show)
+
+    def _show(self) -> None:
+        """Tell observers, people, and a host that lives for this job."""
+        self._showing = None
+        began = self._world.clock.monotonic()
+        view = job_view(self.desk.published)
+        job = wire_out.job_to_proto(view)
+        self.desk.watchers.publish(job)
+        self._export.show_job(job)
+        if view.all_acknowledged != self._is_over:
+            self._is_over = view.all_acknowledged
+            self._ports.on_ended(self._is_over)
+        # a picture of ten thousand nodes takes a while: showing it never takes more than its share of the loop
+        took_s = self._world.clock.monotonic() - began
+        self._show_every_s = max(SHOW_EVERY_S, took_s / SHOW_SHARE)
+
+    def _nobody_came(self) -> None:
+        if self.desk.published.durable.spec is None:
+            log.event("nobody_came", limit_s=self._ports.limits.first_contact_limit_s)
+            self._ports.on_ended(True)
+
+
+def _rejected(event: Any, error: BaseException) -> None:
+    log.event("event_rejected", what=type(event).__name__, error=repr(error))
+
+
+def build(settings: RendezvousSettings, ports: ModulePorts, world: World | None = None) -> Module:
+    """Rendezvous with its journal opened and replayed. Raises UsageError for a state directory that cannot serve."""
+    return RendezvousModule(settings, ports, world or World())
+
+
+TARGET = Target(NAME, RendezvousSettings, build, keeps_state=True)

@@ -1,0 +1,143 @@
+"""One log event per durable fact: a fixed name, typed fields, and the step's reason. Decides nothing.
+
+Store writes and answered requests are data of others and are not told; milestones and beats are in no journal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from resurge_libs.core.reasons import Because
+from resurge_libs.obs import log
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.model import Fact
+
+
+def fact(what: Fact, because: Because) -> None:
+    """Write the event of one fact."""
+    told = _told(what)
+    if told is not None:
+        name, fields = told
+        fields.setdefault("reason", because.code)
+        fields.setdefault("sentence", because.sentence or None)
+        log.event(name, **fields)
+
+
+def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
+    """The event's name and its own fields; None for what is not told."""
+    match what:
+        case f.StoreWritten() | f.RequestAnswered() | f.MilestoneKnown() | f.NodeFinished():
+            return None
+        case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
+            return _of_incident(what)
+        case f.RecoveryClosed() | f.RecoveryAmended() | f.GenerationStalled() | f.NoRestartLatched():
+            return _of_recovery(what)
+        case (
+            f.NodeAdmitted()
+            | f.NodeLost()
+            | f.NodeReturned()
+            | f.NodeExcluded()
+            | f.NodeReadmitted()
+            | f.WouldExclude()
+        ):
+            return _of_node(what)
+        case f.JobOpened(spec=spec):
+            return "job_opened", {"job": spec.job_id, "min_nodes": spec.min_nodes, "max_nodes": spec.max_nodes}
+        case f.AttemptRaised(attempt=attempt, because=because):
+            return "attempt_raised", {"attempt": attempt, **_why(because)}
+        case f.JournalBehindAdopted(generation=generation, attempt=attempt, because=because):
+            return "journal_behind", {"generation": generation, "attempt": attempt, **_why(because)}
+        case f.RoundClosed(formation=formation):
+            return "round_closed", {
+                "generation": formation.generation,
+                "cycle": formation.cycle,
+                "nodes": [place.node for place in formation.assignments],
+                "world_size": formation.world_size,
+                "incident": formation.incident,
+            }
+        case f.Terminated(decision=decision):
+            return "job_ended", {
+                "exit_code": decision.exit_code,
+                "generation": decision.token.generation,
+                **_why(decision.because),
+            }
+        case _:
+            assert_never(what)
+
+
+def _of_incident(
+    what: f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.RestartCharged,
+) -> tuple[str, dict[str, Any]]:
+    match what:
+        case f.IncidentOpened(incident=incident, fault=fault):
+            return "incident_opened", {"incident": incident, **_fault(fault)}
+        case f.FaultJoined(incident=incident, fault=fault):
+            return "fault_joined", {"incident": incident, **_fault(fault)}
+        case f.RoundReopened(incident=incident, round=number, fault=fault):
+            return "round_reopened", {"incident": incident, "round": number, **_fault(fault)}
+        case f.VerdictLatched(incident=incident, round=number, verdict=verdict):
+            return "verdict_latched", {
+                "incident": incident,
+                "round": number,
+                "verdict": verdict.kind,
+                "source": verdict.source,
+                "delay_s": verdict.delay_s,
+                "restarts_left": verdict.restarts_left,
+                **_why(verdict.because),
+            }
+        case f.RestartCharged(incident=incident, round=number):
+            return "restart_charged", {"incident": incident, "round": number}
+
+
+def _of_recovery(
+    what: f.RecoveryClosed | f.RecoveryAmended | f.GenerationStalled | f.NoRestartLatched,
+) -> tuple[str, dict[str, Any]]:
+    match what:
+        case f.RecoveryClosed(record=record):
+            return "recovery_closed", {
+                "incident": record.incident,
+                "outcome": record.outcome,
+                "generation": record.generation_to,
+                "took_s": record.end - record.start,
+                **_why(record.because),
+            }
+        case f.RecoveryAmended(incident=incident, spans=spans):
+            return "recovery_amended", {"incident": incident, "spans": len(spans)}
+        case f.GenerationStalled(generation=generation, node=node):
+            return "generation_stalled", {"generation": generation, "node": node}
+        case f.NoRestartLatched(no_restart=no_restart):
+            return "no_restart_latched", {"exit_code": no_restart.exit_code, **_why(no_restart.because)}
+
+
+def _of_node(
+    what: f.NodeAdmitted | f.NodeLost | f.NodeReturned | f.NodeExcluded | f.NodeReadmitted | f.WouldExclude,
+) -> tuple[str, dict[str, Any]]:
+    match what:
+        case f.NodeAdmitted(entry=entry):
+            return "node_admitted", {"node": entry.node, "incarnation": entry.incarnation, "host": entry.host}
+        case f.NodeLost(node=node, because=because):
+            return "node_lost", {"node": node, **_why(because)}
+        case f.NodeReturned(node=node):
+            return "node_returned", {"node": node}
+        case f.NodeExcluded(node=node, exclusion=exclusion):
+            return "node_excluded", {"node": node, "until": exclusion.until, **_why(exclusion.because)}
+        case f.NodeReadmitted(node=node, because=because):
+            return "node_readmitted", {"node": node, **_why(because)}
+        case f.WouldExclude(node=node, because=because):
+            return "would_exclude", {"node": node, **_why(because)}
+
+
+def _why(because: Because) -> dict[str, Any]:
+    return {"reason": because.code, "sentence": because.sentence or None}
+
+
+def _fault(fault: Any) -> dict[str, Any]:
+    return {
+        "node": fault.node,
+        "rank": fault.rank,
+        "generation": fault.generation,
+        "signal": fault.signal,
+        "exit_code": fault.exit_code,
+        "step": fault.step,
+        **_why(fault.because),
+    }

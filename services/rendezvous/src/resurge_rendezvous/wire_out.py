@@ -1,0 +1,303 @@
+"""Core values to proto: what launchers, observers and policy are told. Decides nothing; has no effects."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from resurge_api.policy.v1 import policy_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
+from resurge_libs.core.ids import IncidentId
+from resurge_libs.core.trace_ids import trace_id_of
+from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind
+from resurge_libs.obs.traceparent import TraceContext
+from resurge_libs.rpc.errors import because_to_proto, token_to_proto
+from resurge_rendezvous.core.model import (
+    AnswerBeat,
+    Desired,
+    Down,
+    Exit,
+    JobPhase,
+    JobSpec,
+    JobView,
+    NodePhase,
+    NodeStanding,
+    NodeView,
+    Park,
+    RecoveryOutcome,
+    RecoveryRecord,
+    RecoverySpan,
+    Run,
+    TerminalDecision,
+)
+from resurge_rendezvous.wire import PHASES
+
+MAX_FAULTS_TOLD = 1_024
+"""Policy is told the first ones; the record keeps all."""
+
+PHASES_OUT = {core: proto for proto, core in PHASES.items()}
+JOB_PHASES = {
+    JobPhase.GATHERING: rendezvous_pb2.JOB_PHASE_GATHERING,
+    JobPhase.RUNNING: rendezvous_pb2.JOB_PHASE_RUNNING,
+    JobPhase.RECOVERING: rendezvous_pb2.JOB_PHASE_RECOVERING,
+    JobPhase.FINISHING: rendezvous_pb2.JOB_PHASE_FINISHING,
+    JobPhase.ENDED: rendezvous_pb2.JOB_PHASE_ENDED,
+}
+STANDINGS = {
+    NodeStanding.ACTIVE: rendezvous_pb2.NODE_STANDING_ACTIVE,
+    NodeStanding.SPARE: rendezvous_pb2.NODE_STANDING_SPARE,
+    NodeStanding.EXCLUDED: rendezvous_pb2.NODE_STANDING_EXCLUDED,
+    NodeStanding.LOST: rendezvous_pb2.NODE_STANDING_LOST,
+    NodeStanding.SILENT: rendezvous_pb2.NODE_STANDING_SILENT,
+}
+OUTCOMES = {
+    RecoveryOutcome.OPEN: rendezvous_pb2.RECOVERY_OUTCOME_OPEN,
+    RecoveryOutcome.RECOVERED: rendezvous_pb2.RECOVERY_OUTCOME_RECOVERED,
+    RecoveryOutcome.STARTED_ONLY: rendezvous_pb2.RECOVERY_OUTCOME_STARTED_ONLY,
+    RecoveryOutcome.ENDED: rendezvous_pb2.RECOVERY_OUTCOME_ENDED,
+}
+VERDICT_KINDS = {
+    VerdictKind.RESTART: policy_pb2.VERDICT_KIND_RESTART,
+    VerdictKind.RESTART_EXCLUDING: policy_pb2.VERDICT_KIND_RESTART_EXCLUDING,
+    VerdictKind.STOP: policy_pb2.VERDICT_KIND_STOP,
+    VerdictKind.SHUTDOWN: policy_pb2.VERDICT_KIND_SHUTDOWN,
+}
+
+
+def timestamp(wall_s: float) -> Timestamp:
+    """Unix seconds as a Timestamp."""
+    stamp = Timestamp()
+    stamp.FromNanoseconds(round(wall_s * 1e9))
+    return stamp
+
+
+def duration(seconds: float) -> Duration:
+    """Seconds as a Duration."""
+    value = Duration()
+    value.FromNanoseconds(round(seconds * 1e9))
+    return value
+
+
+# --- down a launcher's stream -----------------------------------------------------------------------------------------
+
+
+def desired_to_proto(desired: Desired) -> attach_pb2.Desired:
+    """A node's whole desired state."""
+    message = attach_pb2.Desired(revision=desired.revision, current_generation=desired.current_generation)
+    match desired.goal:
+        case Run() as run:
+            message.run.CopyFrom(_run(run))
+        case Down() as down:
+            message.down.generation = down.generation
+            message.down.because.CopyFrom(because_to_proto(down.because))
+            if down.incident is not None:
+                message.down.incident_id = down.incident
+                message.down.traceparent = _traceparent(down.incident)
+        case Park() as park:
+            message.park.because.CopyFrom(because_to_proto(park.because))
+        case Exit() as leave:
+            message.exit.CopyFrom(
+                attach_pb2.Exit(
+                    code=leave.code,
+                    because=because_to_proto(leave.because),
+                    all_acknowledged=leave.all_acknowledged,
+                    attempt=leave.attempt,
+                    generation=leave.generation,
+                )
+            )
+        case _:
+            assert_never(desired.goal)
+    return message
+
+
+def _run(run: Run) -> attach_pb2.Run:
+    return attach_pb2.Run(
+        generation=run.generation,
+        attempt=run.attempt,
+        cycle=run.cycle,
+        group_rank=run.group_rank,
+        group_world_size=run.group_world_size,
+        base_rank=run.base_rank,
+        world_size=run.world_size,
+        master_addr=run.master_addr,
+        master_port=run.master_port,
+        max_restarts=run.max_restarts,
+        restarts_spent=run.restarts_spent,
+        incident_id=run.incident or "",
+        traceparent=_traceparent(run.incident) if run.incident is not None else "",
+    )
+
+
+def beat_reply(answer: AnswerBeat, sent_wall_s: float) -> attach_pb2.BeatReply:
+    """The answer to a beat with its four times."""
+    return attach_pb2.BeatReply(
+        sequence=answer.sequence,
+        launcher_sent=timestamp(answer.launcher_sent),
+        received=timestamp(answer.received),
+        sent=timestamp(sent_wall_s),
+        lease_ttl=duration(answer.lease_ttl_s),
+    )
+
+
+def _traceparent(incident: IncidentId) -> str:
+    return TraceContext.of_recovery(incident).traceparent
+
+
+# --- to observers -----------------------------------------------------------------------------------------------------
+
+
+def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
+    """The job as it stands."""
+    job = rendezvous_pb2.Job(
+        cycle=view.cycle,
+        phase=JOB_PHASES[view.phase],
+        because=because_to_proto(view.because),
+        restarts_spent=view.restarts_spent,
+        incident_id=view.incident or "",
+        nodes=[node_to_proto(node) for node in view.nodes],
+    )
+    if view.spec is not None:
+        job.spec.CopyFrom(spec_to_proto(view.spec))
+    if view.token is not None:
+        job.token.CopyFrom(token_to_proto(view.token))
+    if view.decision is not None:
+        job.decision.CopyFrom(decision_to_proto(view.decision))
+    return job
+
+
+def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
+    """What the job is."""
+    return attach_pb2.JobSpec(
+        job_id=spec.job_id,
+        attempt=spec.attempt,
+        min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes,
+        max_restarts=spec.max_restarts,
+        segment=spec.segment,
+        command_digest=spec.command_digest,
+        strict_fence=spec.strict_fence,
+        lease_ttl=duration(spec.lease_ttl_s),
+        fault_grace=duration(spec.fault_grace_s),
+        no_restart_exit_code=spec.no_restart_exit_code,
+    )
+
+
+def node_to_proto(node: NodeView) -> rendezvous_pb2.Node:
+    """One node as the job knows it."""
+    return rendezvous_pb2.Node(
+        node_id=node.node,
+        incarnation=node.incarnation,
+        host=node.host,
+        standing=STANDINGS[node.standing],
+        phase=attach_pb2.NODE_PHASE_UNSPECIFIED if node.phase is NodePhase.UNKNOWN else PHASES_OUT[node.phase],
+        generation=node.generation,
+        group_rank=node.group_rank,
+        base_rank=node.base_rank,
+        local_world_size=node.local_world_size,
+        domain=node.domain,
+        because=because_to_proto(node.because),
+    )
+
+
+def decision_to_proto(decision: TerminalDecision) -> rendezvous_pb2.TerminalDecision:
+    """The end of an attempt."""
+    return rendezvous_pb2.TerminalDecision(
+        exit_code=decision.exit_code,
+        because=because_to_proto(decision.because),
+        at=timestamp(decision.at),
+        token=token_to_proto(decision.token),
+    )
+
+
+def recovery_to_proto(record: RecoveryRecord) -> rendezvous_pb2.Recovery:
+    """The durable record of one incident."""
+    recovery = rendezvous_pb2.Recovery(
+        incident_id=record.incident,
+        trace_id=trace_id_of(record.incident).hex(),
+        outcome=OUTCOMES[record.outcome],
+        start=timestamp(record.start),
+        end=timestamp(record.end),
+        incident=incident_to_proto(record.view, record),
+        generation_from=record.generation_from,
+        generation_to=record.generation_to,
+        spans=[_span(span) for span in record.spans],
+        restored_step=record.restored_step,
+    )
+    if record.verdict is not None:
+        recovery.verdict.CopyFrom(verdict_to_proto(record.verdict))
+    return recovery
+
+
+def _span(span: RecoverySpan) -> rendezvous_pb2.RecoverySpan:
+    told = rendezvous_pb2.RecoverySpan(
+        span=attach_pb2.Span(
+            name=span.name,
+            start=timestamp(span.start),
+            end=timestamp(span.end),
+            rank=span.rank,
+            attributes=dict(span.attributes),
+        ),
+        node_id=span.node or "",
+    )
+    if span.round:
+        told.span.attributes["resurge.round"] = str(span.round)
+    if span.clock_error_s is not None:
+        told.clock_error.CopyFrom(duration(span.clock_error_s))
+    return told
+
+
+# --- to policy --------------------------------------------------------------------------------------------------------
+
+
+def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) -> policy_pb2.Incident:
+    """What policy is given; from a record, with the times of the faults."""
+    times = {(fault.node, fault.rank): fault.at for fault in record.faults} if record is not None else {}
+    faults = []
+    for index, fault in enumerate(view.faults[:MAX_FAULTS_TOLD]):
+        told = policy_pb2.Fault(
+            node_id=fault.node, rank=fault.rank, because=because_to_proto(fault.because), culprit=index == 0
+        )
+        at = times.get((fault.node, fault.rank))
+        if at is not None:
+            told.at.CopyFrom(timestamp(at))
+        faults.append(told)
+    incident = policy_pb2.Incident(
+        incident_id=view.incident,
+        cycle=view.cycle,
+        round=view.round,
+        faults=faults,
+        restarts_spent=view.restarts_spent,
+        max_restarts=view.max_restarts,
+        recent_cycle_s=_gaps(view.failure_ages_s),
+        jitter=view.jitter,
+        nodes_available=view.nodes_available,
+        min_nodes=view.min_nodes,
+        job_succeeded=view.job_succeeded,
+        shutdown_requested=view.shutdown_requested is not None,
+        advice_missing=view.advice_missing,
+    )
+    incident.token.job_id = view.job
+    incident.token.attempt, incident.token.generation = view.attempt, view.generation
+    if view.no_restart is not None:
+        incident.latched_stop.CopyFrom(because_to_proto(view.no_restart.because))
+    return incident
+
+
+def _gaps(ages_s: tuple[float, ...]) -> list[float]:
+    """From the ages of earlier failures, youngest first, the times between them."""
+    return [max(0.0, age_s - younger_s) for younger_s, age_s in zip((0.0, *ages_s), ages_s, strict=False)]
+
+
+def verdict_to_proto(verdict: Verdict) -> policy_pb2.Verdict:
+    """A verdict, for records."""
+    return policy_pb2.Verdict(
+        kind=VERDICT_KINDS[verdict.kind],
+        because=because_to_proto(verdict.because),
+        exit_code=verdict.exit_code,
+        delay=duration(verdict.delay_s),
+        excluded_node_ids=sorted(verdict.excluded),
+        restarts_left=verdict.restarts_left,
+        source=verdict.source,
+    )

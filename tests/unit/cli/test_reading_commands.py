@@ -1,0 +1,216 @@
+"""status, nodes, recoveries, explain, verdict: from the records that a control plane left, without one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from resurge_api.common.v1 import ids_pb2
+from resurge_api.policy.v1 import policy_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
+from resurge_launcher.cli import main
+from resurge_launcher.views.explanation import replayed_by_default
+from resurge_libs.rpc.records import append_recovery, write_job
+from tests.recovery_sample import all_three, ended_job, killed_rank
+
+
+def job(**changes):
+    made = rendezvous_pb2.Job(
+        spec=attach_pb2.JobSpec(job_id="digits", min_nodes=2, max_nodes=3, max_restarts=5),
+        token=ids_pb2.FencingToken(job_id="digits", attempt=0, generation=9),
+        cycle=3, phase=rendezvous_pb2.JOB_PHASE_RUNNING, restarts_spent=2,
+        because=ids_pb2.Because(code="ROUND_CLOSED", sentence="2 of 2 nodes joined"),
+        nodes=[
+            rendezvous_pb2.Node(node_id="n2", standing=rendezvous_pb2.NODE_STANDING_SPARE, host="c"),
+            rendezvous_pb2.Node(
+                node_id="n1", standing=rendezvous_pb2.NODE_STANDING_ACTIVE, phase=attach_pb2.NODE_PHASE_RUNNING,
+                group_rank=1, base_rank=2, local_world_size=2, host="b", generation=9,
+            ),
+            rendezvous_pb2.Node(
+                node_id="n0", standing=rendezvous_pb2.NODE_STANDING_ACTIVE, phase=attach_pb2.NODE_PHASE_RUNNING,
+                group_rank=0, base_rank=0, local_world_size=2, host="a", generation=9,
+            ),
+        ],
+    )  # fmt: skip
+    made.MergeFrom(rendezvous_pb2.Job(**changes))
+    return made
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    for name in ("RESURGE_LAUNCHER__RDZV_ENDPOINT", "PET_RDZV_ENDPOINT", "RESURGE_JOB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    directory = tmp_path / "state"
+    directory.mkdir()
+    for record in all_three():
+        append_recovery(directory, record)
+    write_job(directory, job())
+    return directory
+
+
+def told(capsys, *words):
+    code = main(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_recoveries_as_table(capsys, state):
+    code, out, _ = told(capsys, "recoveries", "--state-dir", str(state))
+    assert code == 0
+    assert "3 recoveries" in out
+    assert "LEASE_EXPIRED" in out
+
+
+def test_recoveries_as_json_page_and_trace(capsys, state, tmp_path):
+    page, trace = tmp_path / "a.html", tmp_path / "a.json"
+    code, out, _ = told(
+        capsys, "recoveries", "--state-dir", str(state), "--json", "--html", str(page), "--perfetto", str(trace)
+    )
+    assert code == 0
+    assert [row["incident"] for row in json.loads(out)] == ["inc-1", "inc-2", "inc-3"]
+    assert "Recoveries of digits" in page.read_text()
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_the_newest_version_of_a_record_is_shown_once(capsys, state):
+    amended = killed_rank()
+    amended.restored_step = 777
+    append_recovery(state, amended)
+    _, out, _ = told(capsys, "recoveries", "--state-dir", str(state), "--json")
+    assert [row["restored_step"] for row in json.loads(out)] == [777, 400, 400]
+
+
+def test_lines_that_cannot_be_read_are_said(capsys, state):
+    with (state / "recoveries.jsonl").open("a") as file:
+        file.write('{"cut')
+    code, out, err = told(capsys, "recoveries", "--state-dir", str(state))
+    assert code == 0
+    assert "3 recoveries" in out
+    assert "1 lines" in err
+
+
+def test_no_recovery_is_no_error(capsys, tmp_path):
+    code, out, _ = told(capsys, "recoveries", "--state-dir", str(tmp_path))
+    assert (code, out.startswith("No recovery so far")) == (0, True)
+
+
+def test_a_page_that_cannot_be_written_is_an_error_without_a_traceback(capsys, state):
+    code, _, err = told(capsys, "recoveries", "--state-dir", str(state), "--html", "/nowhere/a.html")
+    assert code == 1
+    assert err == "resurge recoveries: /nowhere/a.html cannot be written: No such file or directory\n"
+
+
+def test_status_shows_active_nodes_by_rank_first(capsys, state):
+    code, out, _ = told(capsys, "status", "--state-dir", str(state))
+    assert code == 0
+    assert "generation 9, cycle 3" in " ".join(out.split())
+    assert "2 of 5 spent" in out
+    assert out.index("n0") < out.index("n1") < out.index("n2")
+
+
+def test_nodes_as_json(capsys, state):
+    _, out, _ = told(capsys, "nodes", "--state-dir", str(state), "--json")
+    assert {row["node_id"] for row in json.loads(out)} == {"n0", "n1", "n2"}
+
+
+def test_verdict_of_a_job_that_goes_on_ends_with_1(capsys, state):
+    code, out, err = told(capsys, "verdict", "--state-dir", str(state), "--exit-code")
+    assert (code, out) == (1, "")
+    assert "no terminal decision" in err
+
+
+def test_verdict_prints_the_code_for_batch_scripts(capsys, state):
+    decision = rendezvous_pb2.TerminalDecision(exit_code=93, because=ids_pb2.Because(code="NO_PROGRESS"))
+    write_job(state, job(decision=decision))
+    assert told(capsys, "verdict", "--state-dir", str(state), "--exit-code")[:2] == (0, "93\n")
+    assert "NO_PROGRESS" in told(capsys, "verdict", "--state-dir", str(state))[1]
+
+
+def test_explain_tells_the_rules_in_order(capsys, state):
+    code, out, _ = told(capsys, "explain", "inc-1", "--state-dir", str(state))
+    assert code == 0
+    assert "n0 rank 1: WORKER_SIGNAL" in out
+    assert "then n1 rank 2" in out
+    rules = [
+        line.split()[-len(line.split())]
+        for line in out.splitlines()
+        if line.startswith((" =>", "    ")) and "_" in line
+    ]
+    assert rules
+    assert "=> restart" in out
+    assert out.index("job_already_succeeded") < out.index("budget_is_exhausted") < out.index("=> restart")
+
+
+def test_explain_without_a_name_means_the_last_and_a_stop_is_told(capsys, state):
+    _, out, _ = told(capsys, "explain", "--state-dir", str(state))
+    assert "inc-3" in out
+    assert "=> budget_is_exhausted" in out
+
+
+@pytest.mark.parametrize(("name", "hint"), [("inc-", "inc-1, inc-2, inc-3"), ("inc-9", "inc-")])
+def test_a_name_that_is_none_or_several_is_refused(capsys, state, name, hint):
+    code, _, err = told(capsys, "explain", name, "--state-dir", str(state))
+    assert code == 2
+    assert hint in err
+
+
+def test_a_replay_that_differs_says_so(capsys, state):
+    record = killed_rank()
+    record.verdict.kind = policy_pb2.VERDICT_KIND_STOP
+    append_recovery(state, record)
+    assert "The recorded verdict holds" in told(capsys, "explain", "inc-1", "--state-dir", str(state))[1]
+
+
+def test_the_default_replay_agrees_with_the_record_it_was_made_from():
+    answer = replayed_by_default(ended_job().incident)
+    assert answer.verdict.kind == policy_pb2.VERDICT_KIND_STOP
+    assert [rule.rule for rule in answer.rules if rule.decided] == ["budget_is_exhausted"]
+
+
+def test_the_newest_job_is_found_without_being_named(capsys, state, tmp_path):
+    home = tmp_path / "home" / "resurge"
+    home.mkdir(parents=True)
+    state.rename(home / "digits")
+    assert "digits" in told(capsys, "status")[1]
+
+
+def test_no_job_at_all_says_how_to_name_one(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code, _, err = told(capsys, "status")
+    assert code == 2
+    assert "--endpoint HOST:PORT" in err
+
+
+def test_a_dead_control_plane_is_said_and_its_records_are_shown(capsys, state, tmp_path):
+    (state / "control.json").write_text(json.dumps({"endpoint": f"unix:{tmp_path}/gone.sock", "pid": 1}))
+    code, out, err = told(capsys, "status", "--state-dir", str(state))
+    assert code == 0
+    assert "digits" in out
+    assert "no control plane answered" in err
+
+
+def test_orders_need_a_live_control_plane(capsys, state):
+    code, _, err = told(capsys, "shutdown", "--state-dir", str(state))
+    assert code == 1
+    assert "no control plane serves" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["status", "--endpoint", "http://x"], "HOST:PORT"),
+        (["status", "--endpoint", "n0:1"], "RESURGE_JOB_TOKEN"),
+        (["status", "--state-dir", "/nowhere"], "not a directory"),
+        (["status", "--state-dri", "x"], "--state-dir"),
+        (["nodes", "--exclude", "a", "--readmit", "b"], "one of them"),
+        (["nodes", "--exclude", "a", "--for", "soon", "--endpoint", "localhost:1"], "--for"),
+        (["recoveriez"], "recoveries"),
+    ],
+)
+def test_bad_words_end_with_2_and_say_what_would_be_right(capsys, state, words, hint):
+    code, _, err = told(capsys, *words)
+    assert code == 2
+    assert hint in err
+    assert len(err.strip().splitlines()) == 1

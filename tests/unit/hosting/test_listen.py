@@ -1,0 +1,51 @@
+"""An address that is wrong or taken is refused before anything is bound; a dead socket file is not in the way."""
+
+import os
+import socket
+
+import pytest
+
+from resurge_libs.hosting.listen import check_free, listen_of
+from resurge_libs.hosting.usage import UsageError
+from resurge_libs.rpc.endpoint import Endpoint
+
+
+@pytest.mark.parametrize("text", ["7470", "host", "unix:relative", "host:99999", "http://host:1", "unix:/" + "x" * 120])
+def test_what_is_no_address_is_refused_with_what_would_be_right(text):
+    with pytest.raises(UsageError) as refused:
+        listen_of(text)
+    assert refused.value.field == "--listen" and refused.value.remedy
+
+
+def test_a_taken_port_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port} on 127.0.0.1 is in use"):
+            check_free(Endpoint(host="127.0.0.1", port=port))
+    check_free(Endpoint(host="127.0.0.1", port=port))
+    check_free(Endpoint(host="127.0.0.1", port=0))
+
+
+def test_an_answered_socket_names_its_process_and_stays(tmp_path):
+    path = tmp_path / "s.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(path))
+        server.listen()
+        with pytest.raises(UsageError, match=f"in use by process {os.getpid()}"):
+            check_free(Endpoint(path=str(path)))
+        assert path.exists()
+    check_free(Endpoint(path=str(path)))
+    assert not path.exists()
+
+
+def test_a_file_that_is_no_socket_is_never_removed(tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("data")
+    with pytest.raises(UsageError, match="not a socket"):
+        check_free(Endpoint(path=str(path)))
+    assert path.read_text() == "data"
+
+
+def test_a_missing_directory_of_a_socket_is_named(tmp_path):
+    with pytest.raises(UsageError, match="does not exist"):
+        check_free(Endpoint(path=str(tmp_path / "none" / "s.sock")))
