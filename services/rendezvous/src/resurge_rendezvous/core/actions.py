@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resurge_libs.core.ids import NodeId
+from resurge_libs.core.machine import Reply
 from resurge_libs.core.refusals import Refused
 from resurge_libs.core.verdict import IncidentView
 from resurge_rendezvous.core.job import RecoveryRecord
@@ -71,4 +72,4 @@ class ExportRecovery:
     record: RecoveryRecord
 
 
-Action = SendDesired | AnswerBeat | CloseStream | AskPolicy | PublishJob | AnnounceKey | ExportRecovery
+Action = SendDesired | AnswerBeat | CloseStream | AskPolicy | PublishJob | AnnounceKey | ExportRecovery | Reply

@@ -30,6 +30,8 @@ class JobOpened:
     """The first launcher said what the job is."""
 
     spec: JobSpec
+    attempt: Attempt
+    because: Because
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,11 @@ class NoRestartLatched:
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationStalled:
-    """The first node of the fenced generation confirmed its teardown: the others cannot make progress without it."""
+class SplitRuledOut:
+    """The fenced generation may be replaced though not all of its nodes confirmed their teardown; why."""
 
     generation: Generation
-    node: NodeId
+    because: Because
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ Fact = (
     | RoundReopened
     | VerdictLatched
     | NoRestartLatched
-    | GenerationStalled
+    | SplitRuledOut
     | RestartCharged
     | RoundClosed
     | MilestoneKnown

@@ -104,8 +104,8 @@ class Incident:
     """What policy was given for the present round."""
     verdict: Verdict | None = None
     """The one verdict of the present round."""
-    stalled_by: NodeId | None = None
-    """A node of the fenced generation that confirmed its teardown: its absence stalls the rest."""
+    split_ruled_out: Because | None = None
+    """Why the fenced generation may be replaced though some of its nodes are out of reach."""
 
     @property
     def first_cause(self) -> FaultRecord:
@@ -298,12 +298,12 @@ class Job:
     next_cycle: Cycle = Cycle(0)
     stage: Unopened | Gathering | Running | Fenced | Proving | Ended = Unopened()
     last_formation: Formation | None = None
-    """The newest closed round of this attempt, for stable ranks and for the nodes that may still hold workers."""
+    """The newest closed round, for stable ranks and for the nodes that may still hold workers."""
     nodes: NodeTable = field(default_factory=NodeTable)
     charges: tuple[Charge, ...] = ()
     """Restarts spent in this attempt."""
     failure_walls: tuple[float, ...] = ()
-    """When the incidents of this attempt opened, oldest first."""
+    """When this attempt's incidents, and their further rounds, were opened; oldest first."""
     no_restart: NoRestart | None = None
     """A late STOP, latched: it holds at the next fault."""
     known_milestones: frozenset[MilestoneKind] = frozenset()

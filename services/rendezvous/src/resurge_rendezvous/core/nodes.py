@@ -45,7 +45,7 @@ class NodeEntry:
 class NodePart:
     """One part of the node table; digests of unchanged parts are not computed again."""
 
-    entries: Mapping[NodeId, NodeEntry] = field(default_factory=dict)
+    entries: Mapping[str, NodeEntry] = field(default_factory=dict)
 
 
 _EMPTY_PART = NodePart()
@@ -57,7 +57,7 @@ class NodeTable:
 
     parts: tuple[NodePart, ...] = (_EMPTY_PART,) * PARTS
 
-    def get(self, node: NodeId) -> NodeEntry | None:
+    def get(self, node: str) -> NodeEntry | None:
         """The entry, or None for a node never admitted."""
         return self.parts[part_of(node)].entries.get(node)
 

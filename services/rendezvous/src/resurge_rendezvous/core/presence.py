@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from resurge_libs.core.ids import Incarnation, IncidentId, NodeId
 from resurge_libs.core.instant import Instant, Wall, earliest
 from resurge_libs.core.lease import Lease
-from resurge_rendezvous.core.job import Assignment, FaultRecord, Job
+from resurge_libs.core.reasons import Because
+from resurge_rendezvous.core.job import Assignment, FaultRecord, Job, RecoverySpan
 from resurge_rendezvous.core.shards import ShardMap
-from resurge_rendezvous.core.values import Goal, MilestoneKind, NodePhase, Observed, ObservedSpan
+from resurge_rendezvous.core.values import Goal, MilestoneKind, NodePhase, Observed
 
 NOTHING_OBSERVED = Observed(NodePhase.UNKNOWN)
 
@@ -32,7 +33,10 @@ class Seat:
 
     node: NodeId
     incarnation: Incarnation
-    lease: Lease
+    lease: Lease | None
+    """None: it lost its lease and gets it back when it holds nothing of a fenced generation."""
+    doomed: Because | None = None
+    """Why its lease is not renewed any more; it is lost when the lease last granted is over."""
     stream: str | None = None
     """None while its stream is broken, or not there yet after a restart of the service."""
     closed_by_peer_at: Instant | None = None
@@ -43,7 +47,7 @@ class Seat:
     observed: Observed = NOTHING_OBSERVED
     revision: int = 0
     down_revision: int = 0
-    """Revision of the first Down of the present fence; READY with this revision seen confirms it."""
+    """Revision of the first goal after the last Run; READY that has seen it is clear. 0 while Run is the goal."""
     sent: Goal | None = None
     """The goal last sent on the present stream."""
     clock: ClockReading | None = None
@@ -61,6 +65,8 @@ class Timers:
     last_call_at: Instant | None = None
     quorum_at: Instant | None = None
     all_lost_at: Instant | None = None
+    teardown_at: Instant | None = None
+    """Nodes that have not confirmed their teardown by then are given up."""
     fence_at: Instant | None = None
     """Faults are held while some nodes are finished; then they fence."""
     skew_at: Instant | None = None
@@ -118,25 +124,29 @@ class Presence:
     """Nodes that could take part in a round: attached, clear, with a store offer, not excluded, not leaving."""
     busy: ShardMap[None] = field(default_factory=ShardMap)
     """Nodes that hold a lease and may hold workers of a generation."""
+    confirmed: ShardMap[None] = field(default_factory=ShardMap)
+    """Members of the newest closed round that confirmed their teardown."""
     unfinished: ShardMap[None] = field(default_factory=ShardMap)
     """Members of the running generation that have not finished."""
     unacknowledged: ShardMap[None] = field(default_factory=ShardMap)
     """Nodes that have not acknowledged the terminal decision and whose lease is not over."""
     members: ShardMap[Assignment] = field(default_factory=ShardMap)
     """The assignments of the newest closed round, by node."""
-    known_dead: ShardMap[None] = field(default_factory=ShardMap)
-    """Members whose processes are known to be dead: their kernel closed the stream and they never came back."""
+    known_dead: ShardMap[Instant] = field(default_factory=ShardMap)
+    """Lost members whose kernel closed the stream, and until when their lease would have lasted."""
     timers: Timers = Timers()
+    policy_asked: bool = False
+    last_call_over: bool = False
     held_faults: tuple[FaultRecord, ...] = ()
     """Faults that wait for `fence_at` because some nodes are finished."""
     start: StartWatch = field(default_factory=StartWatch)
     down_wall: Wall | None = None
     """When the last node of the fenced generation was out of the way."""
-    spans: ShardMap[tuple[ObservedSpan, ...]] = field(default_factory=ShardMap)
+    spans: ShardMap[tuple[RecoverySpan, ...]] = field(default_factory=ShardMap)
     """What launchers reported of the open recovery, by node, in the service's time."""
     spans_of: IncidentId | None = None
-    waits_for: str = ""
-    """What the next round waits for, in words; told when it changes."""
+    waits_for: Because | None = None
+    """What the next round waits for."""
 
 
 @dataclass(frozen=True, slots=True)

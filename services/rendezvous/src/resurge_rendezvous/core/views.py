@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, IncidentId, NodeId
-from resurge_libs.core.reasons import Because
-from resurge_rendezvous.core.job import TerminalDecision
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.job import (
+    Assignment,
+    Ended,
+    Fenced,
+    Gathering,
+    Proving,
+    RecoveryRecord,
+    Running,
+    TerminalDecision,
+    Unopened,
+)
+from resurge_rendezvous.core.nodes import NodeEntry
+from resurge_rendezvous.core.presence import NOTHING_OBSERVED, RdzvState, Seat
+from resurge_rendezvous.core.recoveries import open_record
+from resurge_rendezvous.core.rules import order_key
 from resurge_rendezvous.core.values import JobSpec, NodePhase
 
 
@@ -63,3 +78,99 @@ class JobView:
     decision: TerminalDecision | None
     all_acknowledged: bool
     """The job has ended and every launcher knows it, or its lease is over."""
+
+
+def job_view(state: RdzvState) -> JobView:
+    """The whole job for observers."""
+    job, seen = state.durable, state.volatile
+    phase, because = _phase(state)
+    incident = job.open_incident
+    formation = job.running_formation or job.last_formation
+    return JobView(
+        spec=job.spec,
+        token=job.token if job.spec is not None else None,
+        cycle=formation.cycle if formation is not None else Cycle(0),
+        phase=phase,
+        because=because,
+        restarts_spent=job.restarts_spent,
+        incident=incident.incident if incident is not None else None,
+        nodes=tuple(node_view(state, entry) for entry in sorted(job.nodes, key=order_key)),
+        decision=job.stage.decision if isinstance(job.stage, Ended) else None,
+        all_acknowledged=isinstance(job.stage, Ended) and len(seen.unacknowledged) == 0,
+    )
+
+
+def _phase(state: RdzvState) -> tuple[JobPhase, Because]:
+    job, seen = state.durable, state.volatile
+    match job.stage:
+        case Unopened():
+            return JobPhase.GATHERING, Because(Reason.BELOW_MIN_NODES, "no launcher has come yet")
+        case Gathering(because):
+            return JobPhase.GATHERING, seen.waits_for or because
+        case Running(formation):
+            if len(seen.unfinished) < len(formation.assignments):
+                left = len(seen.unfinished)
+                return JobPhase.FINISHING, Because(Reason.FINISHED, f"{left} nodes have not finished yet")
+            return JobPhase.RUNNING, Because(Reason.STARTED, f"generation {formation.generation} runs")
+        case Fenced(_, incident):
+            return JobPhase.RECOVERING, seen.waits_for or incident.first_cause.because
+        case Proving(formation):
+            sentence = f"generation {formation.generation} runs; not every rank has committed a step"
+            return JobPhase.RECOVERING, Because(Reason.MILESTONE, sentence)
+        case Ended(decision):
+            return JobPhase.ENDED, decision.because
+        case _:
+            assert_never(job.stage)
+
+
+def node_view(state: RdzvState, entry: NodeEntry) -> NodeView:
+    """One node for observers."""
+    job, seen = state.durable, state.volatile
+    seat = seen.seats.get(entry.node)
+    place = seen.members.get(entry.node) if job.running_formation is not None else None
+    if place is not None and place.incarnation != entry.incarnation:
+        place = None
+    standing, because = _standing(entry, seat, place)
+    observed = seat.observed if seat is not None else NOTHING_OBSERVED
+    return NodeView(
+        node=entry.node,
+        incarnation=entry.incarnation,
+        host=entry.host,
+        standing=standing,
+        phase=observed.phase,
+        generation=observed.generation,
+        group_rank=place.group_rank if place is not None else None,
+        base_rank=place.base_rank if place is not None else None,
+        local_world_size=entry.local_world_size,
+        domain=entry.domain,
+        because=because,
+    )
+
+
+def _standing(entry: NodeEntry, seat: Seat | None, place: Assignment | None) -> tuple[NodeStanding, Because]:
+    if entry.lost is not None:
+        return NodeStanding.LOST, entry.lost
+    if entry.exclusion is not None and place is None:
+        return NodeStanding.EXCLUDED, entry.exclusion.because
+    if seat is None or seat.stream is None:
+        return NodeStanding.SILENT, Because(Reason.STREAM_LOST, "its stream is broken, its lease not over")
+    if place is not None:
+        return NodeStanding.ACTIVE, entry.would_exclude or Because(Reason.STARTED, f"group rank {place.group_rank}")
+    return NodeStanding.SPARE, Because(Reason.NODE_PARKED, "attached and unused")
+
+
+def recovery_view(state: RdzvState, incident: IncidentId) -> RecoveryRecord | None:
+    """The record of an incident, also of the open one as far as it is; None for an unknown one."""
+    known = next((record for record in reversed(state.durable.records) if record.incident == incident), None)
+    if known is not None:
+        return known
+    open_incident = state.durable.open_incident
+    if open_incident is None or open_incident.incident != incident:
+        return None
+    return open_record(state)
+
+
+def recoveries_view(state: RdzvState) -> tuple[RecoveryRecord, ...]:
+    """Every recovery record, oldest first, the open one last."""
+    still_open = (open_record(state),) if state.durable.open_incident is not None else ()
+    return (*state.durable.records, *still_open)

@@ -1,0 +1,143 @@
+"""One step in the making: collects facts, actions and volatile changes while the rules look at one event.
+
+A draft lives inside one call of `step` and is owned by it; what leaves are frozen values. Durable changes happen only
+by `record`, which folds the fact at once, so that rules further down see what those above decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from resurge_libs.core.ids import NodeId
+from resurge_libs.core.instant import Instant, earliest
+from resurge_libs.core.machine import Step
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.actions import Action, PublishJob, SendDesired
+from resurge_rendezvous.core.facts import Fact
+from resurge_rendezvous.core.fold import evolve
+from resurge_rendezvous.core.goals import goal_of
+from resurge_rendezvous.core.job import Job
+from resurge_rendezvous.core.limits import CoreSettings
+from resurge_rendezvous.core.nodes import NodeEntry
+from resurge_rendezvous.core.presence import Presence, RdzvState, Seat
+from resurge_rendezvous.core.values import Desired, JobSpec, NodePhase, Run, Stamp
+
+
+class Draft:
+    """The state as it is becoming, and what is to be told to whom."""
+
+    def __init__(self, state: RdzvState, stamp: Stamp, now: Instant, settings: CoreSettings) -> None:
+        self.job: Job = state.durable
+        self.seen: Presence = state.volatile
+        self.stamp, self.now, self.settings = stamp, now, settings
+        self.limits = settings.limits_for(self.job.spec)
+        self.facts: list[Fact] = []
+        self.actions: list[Action] = []
+        self.because = Because(Reason.NOTHING_CHANGED)
+        self._touched: dict[str, None] = {}
+        self._all_touched = False
+        self._changed = False
+
+    # durable
+
+    def record(self, fact: Fact) -> None:
+        """Journal a fact and fold it."""
+        self.job = evolve(self.job, fact)
+        self.facts.append(fact)
+
+    def entry(self, node: str) -> NodeEntry:
+        """The entry of an admitted node."""
+        entry = self.job.nodes.get(node)
+        assert entry is not None, f"{node} has a seat but was never admitted"
+        return entry
+
+    @property
+    def spec(self) -> JobSpec:
+        """What the job is, once it is open."""
+        assert self.job.spec is not None, "no job is open"
+        return self.job.spec
+
+    # volatile
+
+    def see(self, **changes: Any) -> None:
+        """Change fields of the volatile half."""
+        self.seen = replace(self.seen, **changes)
+
+    def set_timers(self, **changes: Instant | None) -> None:
+        """Set or clear timers by name."""
+        self.seen = replace(self.seen, timers=replace(self.seen.timers, **changes))
+
+    def put_seat(self, seat: Seat) -> None:
+        """Set one node's seat; a lease that may end earlier than all others brings the sweep forward."""
+        self.seen = replace(self.seen, seats=self.seen.seats.put(seat.node, seat))
+        due = self.lease_end(seat)
+        if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
+            self.set_timers(sweep_at=due)
+
+    def lease_end(self, seat: Seat) -> Instant | None:
+        """When a seat is lost unless something is heard: its lease, or the resume window while an incident is open."""
+        if seat.lease is None:
+            return None
+        if seat.closed_by_peer_at is not None and self.job.open_incident is not None:
+            resumed_by = Instant(seat.closed_by_peer_at + self.limits.resume_window_s)
+            return earliest(seat.lease.until, resumed_by)
+        return seat.lease.until
+
+    def mark_ready(self, node: str) -> None:
+        """Judge anew whether a node could take part in a round."""
+        seat = self.seen.seats.get(node)
+        is_ready = (
+            seat is not None
+            and seat.lease is not None
+            and seat.stream is not None
+            and seat.observed.phase is NodePhase.READY
+            and seat.observed.store_offer is not None
+            and seat.observed.leaving_signal is None
+            and node not in self.seen.busy
+            and self.entry(node).exclusion is None
+        )
+        if is_ready != (node in self.seen.ready):
+            ready = self.seen.ready.put(node, None) if is_ready else self.seen.ready.drop(node)
+            self.seen = replace(self.seen, ready=ready)
+            self._changed = True
+
+    # telling
+
+    def do(self, action: Action) -> None:
+        """Order an effect."""
+        self.actions.append(action)
+
+    def touch(self, node: str) -> None:
+        """This node's goal may have changed."""
+        self._touched[node] = None
+
+    def touch_all(self) -> None:
+        """Everybody's goal may have changed."""
+        self._all_touched = True
+
+    def changed(self) -> None:
+        """Observers see a difference, though nothing durable changed."""
+        self._changed = True
+
+    def finish(self) -> Step[RdzvState]:
+        """The step: goals that changed are sent, observers are told, and the frozen state leaves."""
+        touched = list(self.seen.seats) if self._all_touched else list(self._touched)
+        for node in touched:
+            self._send_goal(NodeId(node))
+        if self.facts or self._changed:
+            self.do(PublishJob())
+        return Step(RdzvState(self.job, self.seen), tuple(self.actions), self.because, tuple(self.facts))
+
+    def _send_goal(self, node: NodeId) -> None:
+        seat = self.seen.seats.get(node)
+        if seat is None or seat.stream is None:
+            return
+        goal = goal_of(self.job, self.seen, seat)
+        if goal == seat.sent:
+            return
+        revision = seat.revision + 1
+        down_revision = 0 if isinstance(goal, Run) else (seat.down_revision or revision)
+        told = replace(seat, revision=revision, sent=goal, down_revision=down_revision)
+        self.seen = replace(self.seen, seats=self.seen.seats.put(node, told))
+        self.do(SendDesired(node, seat.stream, Desired(revision, goal, self.job.generation)))

@@ -1,0 +1,192 @@
+"""From what was seen to faults, and from faults to an open incident.
+
+A fault fences the running generation and orders all down in the same step. While some nodes have finished it is held
+for the finish window first: what looks like a loss may be the end of the job. Before every rank has committed a step,
+a fault continues the open incident with a further round; after that it opens one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resurge_libs.core.ids import IncidentId, NodeId, Rank
+from resurge_libs.core.instant import Wall, after
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.verdict import FaultView, IncidentView
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.actions import AskPolicy
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.fold import FAULTS_MAX
+from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Incident, Proving, Running
+from resurge_rendezvous.core.presence import Seat, Timers
+from resurge_rendezvous.core.sweeps import next_sweep
+from resurge_rendezvous.core.values import ExitRecord, NodePhase
+
+
+def corrected(d: Draft, seat: Seat, at: Wall) -> Wall:
+    """A launcher's time in the service's own; never later than now, as it has been heard of already."""
+    offset_s = seat.clock.offset_s if seat.clock is not None else 0.0
+    return Wall(min(at + offset_s, d.stamp.wall))
+
+
+def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRecord]:
+    """The faults that a node's observed state claims about the given generation."""
+    observed = seat.observed
+    found: list[FaultRecord] = []
+    if observed.generation == formation.generation:
+        found += [_of_exit(d, seat, formation, record) for record in observed.exits if record.is_fault]
+        for fault in observed.faults:
+            at = corrected(d, seat, fault.at)
+            found.append(_record(seat, formation, fault.because, at, rank=fault.rank))
+    if seat.node in d.seen.unfinished and (observed.phase is NodePhase.LEAVING or observed.leaving_signal is not None):
+        told = f" (signal {observed.leaving_signal})" if observed.leaving_signal is not None else ""
+        because = Because(Reason.NODE_LEFT, f"{seat.node} was told to leave{told}")
+        found.append(_record(seat, formation, because, d.stamp.wall))
+    if not found and observed.phase is NodePhase.READY and observed.generation >= formation.generation:
+        because = Because(Reason.LEASE_EXPIRED, f"{seat.node} ended its workers by itself")
+        found.append(_record(seat, formation, because, d.stamp.wall))
+    return found
+
+
+def _of_exit(d: Draft, seat: Seat, formation: Formation, exit_: ExitRecord) -> FaultRecord:
+    if exit_.signal is not None:
+        because = Because(Reason.WORKER_SIGNAL, f"rank {exit_.rank} was ended by signal {exit_.signal}")
+    else:
+        because = Because(Reason.WORKER_EXIT, f"rank {exit_.rank} exited with code {exit_.exit_code}")
+    return FaultRecord(
+        node=seat.node,
+        because=because,
+        at=corrected(d, seat, exit_.at),
+        generation=formation.generation,
+        clock_error_s=seat.clock.error_s if seat.clock is not None else None,
+        rank=exit_.rank,
+        exit_code=exit_.exit_code,
+        signal=exit_.signal,
+        step=exit_.last_step,
+    )
+
+
+def _record(seat: Seat, formation: Formation, because: Because, at: Wall, rank: Rank | None = None) -> FaultRecord:
+    error_s = seat.clock.error_s if seat.clock is not None else None
+    return FaultRecord(seat.node, because, at, formation.generation, error_s, rank)
+
+
+def raise_faults(d: Draft, faults: Sequence[FaultRecord], hold: bool = True) -> None:
+    """Act on faults of the newest generation: hold them, fence for them, or join them to the open incident."""
+    match d.job.stage:
+        case Running() | Proving():
+            new = _new_faults(faults, d.seen.held_faults)
+            if not new:
+                return
+            some_finished = len(d.seen.unfinished) < len(d.seen.members)
+            if hold and some_finished:
+                _hold(d, new)
+            else:
+                fence(d, (*d.seen.held_faults, *new))
+        case Fenced(_, incident):
+            for fault in _new_faults(faults, incident.faults):
+                if len(incident.faults) >= FAULTS_MAX:
+                    return
+                d.record(f.FaultJoined(incident.incident, fault))
+                d.because = fault.because
+        case _:
+            return
+
+
+def _new_faults(faults: Sequence[FaultRecord], known: Sequence[FaultRecord]) -> list[FaultRecord]:
+    seen = {_claim(fault) for fault in known}
+    new = []
+    for fault in faults:
+        if _claim(fault) not in seen:
+            seen.add(_claim(fault))
+            new.append(fault)
+    return new
+
+
+def _claim(fault: FaultRecord) -> tuple[int, NodeId, int | None, Reason]:
+    return fault.generation, fault.node, fault.rank, fault.because.code
+
+
+def _hold(d: Draft, new: list[FaultRecord]) -> None:
+    d.see(held_faults=(*d.seen.held_faults, *new)[:FAULTS_MAX])
+    if d.seen.timers.fence_at is None:
+        d.set_timers(fence_at=after(d.now, d.limits.finish_window_s))
+    d.because = Because(
+        new[0].because.code,
+        f"{new[0].because.sentence}; held for {d.limits.finish_window_s:g} s, as some nodes have finished",
+    )
+
+
+def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
+    """Fence the running generation, order all down, ask policy: one step."""
+    ordered = sorted(faults, key=lambda fault: (fault.at, fault.node, -1 if fault.rank is None else fault.rank))
+    first, others = ordered[0], ordered[1:FAULTS_MAX]
+    match d.job.stage:
+        case Running(formation):
+            name = IncidentId(d.stamp.fresh_id)
+            view = _view(d, formation, name, 0, ordered)
+            d.record(f.IncidentOpened(name, first, d.stamp.wall, view))
+        case Proving(formation, incident):
+            name, number = incident.incident, incident.round + 1
+            view = _view(d, formation, name, number, (*incident.faults, *ordered))
+            d.record(f.RoundReopened(name, number, first, d.stamp.wall, view))
+        case _:
+            raise AssertionError("only a running generation is fenced")
+    for fault in others:
+        if _incident(d).faults.__len__() < FAULTS_MAX:
+            d.record(f.FaultJoined(name, fault))
+    patience_s = max(d.limits.fault_grace_s, d.limits.drain_grace_s) + d.limits.teardown_limit_s + d.limits.lease_ttl_s
+    timers = Timers(
+        verdict_at=after(d.now, d.limits.verdict_limit_s),
+        teardown_at=after(d.now, patience_s),
+        exclusion_at=d.seen.timers.exclusion_at,
+    )
+    d.see(timers=timers, held_faults=(), policy_asked=True, last_call_over=False, down_wall=None, waits_for=None)
+    if d.seen.spans_of != name:
+        d.see(spans=type(d.seen.spans)(), spans_of=name)
+    d.set_timers(sweep_at=next_sweep(d))  # closed streams have the resume window from now on, not the whole lease
+    d.do(AskPolicy(view, d.limits.verdict_limit_s))
+    d.touch_all()
+    d.because = first.because
+
+
+def _incident(d: Draft) -> Incident:
+    incident = d.job.open_incident
+    assert incident is not None, "an incident was just opened"
+    return incident
+
+
+def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:
+    wall = d.stamp.wall
+    return IncidentView(
+        job=d.spec.job_id,
+        attempt=d.job.attempt,
+        generation=formation.generation,
+        cycle=formation.cycle,
+        incident=name,
+        round=number,
+        faults=tuple(
+            FaultView(fault.node, fault.because, fault.rank, fault.exit_code, fault.signal, fault.step)
+            for fault in sorted(faults, key=lambda fault: fault.at)
+        ),
+        restarts_spent=d.job.restarts_spent,
+        max_restarts=d.spec.max_restarts,
+        min_nodes=d.spec.min_nodes,
+        nodes_available=nodes_available(d),
+        failure_ages_s=tuple(max(0.0, wall - at) for at in reversed(d.job.failure_walls)),
+        jitter=d.stamp.chance,
+        no_restart=d.job.no_restart,
+    )
+
+
+def nodes_available(d: Draft) -> int:
+    """How many nodes could take part in the next round once their workers are gone."""
+    return sum(could_take_part(d, node) for node in d.seen.seats)
+
+
+def could_take_part(d: Draft, node: str) -> bool:
+    """Whether a node holds a lease, is not leaving, doomed or excluded."""
+    seat = d.seen.seats.get(node)
+    if seat is None or seat.lease is None or seat.doomed is not None or seat.observed.leaving_signal is not None:
+        return False
+    return d.entry(seat.node).exclusion is None

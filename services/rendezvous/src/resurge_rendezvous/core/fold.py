@@ -1,0 +1,221 @@
+"""`evolve`: the only way the durable half of the state changes. One fact, one new value; replay is a fold of it.
+
+Total over facts that our own `step` records. A fact that its stage does not allow is a bug of ours, or a journal of
+other rules, and raises `Impossible`. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from resurge_libs.core.ids import Cycle, Generation
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.job import (
+    Answered,
+    Charge,
+    Ended,
+    Fenced,
+    Gathering,
+    Incident,
+    Job,
+    Proving,
+    RecoveryOutcome,
+    RecoveryRecord,
+    RoundTimes,
+    Running,
+    Unopened,
+)
+from resurge_rendezvous.core.nodes import NodeEntry
+
+RECORDS_MAX = 1_000
+ANSWERS_MAX = 1_024
+FAILURES_MAX = 32
+FAULTS_MAX = 256
+"""Faults that one incident remembers; a cascade of more names no new cause."""
+
+
+class Impossible(Exception):
+    """Something that our own code guarantees does not hold."""
+
+
+def evolve(job: Job, fact: f.Fact) -> Job:
+    """Fold one fact into the durable state. Raises Impossible for a fact that the stage does not allow."""
+    match fact:
+        case f.JobOpened() | f.AttemptRaised() | f.JournalBehindAdopted() | f.Terminated() | f.RoundClosed():
+            return _stage(job, fact)
+        case (
+            f.NodeAdmitted()
+            | f.NodeLost()
+            | f.NodeReturned()
+            | f.NodeFinished()
+            | f.NodeExcluded()
+            | f.NodeReadmitted()
+            | f.WouldExclude()
+        ):
+            return job.with_node(_node(job, fact))
+        case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.SplitRuledOut():
+            return _incident(job, fact)
+        case f.RecoveryClosed(record):
+            return _closed(job, record)
+        case f.RecoveryAmended(incident, spans):
+            amended = (replace(r, spans=r.spans + spans) if r.incident == incident else r for r in job.records)
+            return replace(job, records=tuple(amended))
+        case f.NoRestartLatched(no_restart):
+            return job if job.no_restart is not None else replace(job, no_restart=no_restart)
+        case f.RestartCharged(incident, number):
+            charge = Charge(incident, number)
+            _expect(charge not in job.charges, job, fact)
+            return replace(job, charges=(*job.charges, charge))
+        case f.MilestoneKnown(kind):
+            return replace(job, known_milestones=job.known_milestones | {kind})
+        case f.StoreWritten(key, None):
+            return replace(job, store={other: entry for other, entry in job.store.items() if other != key})
+        case f.StoreWritten(key, entry):
+            assert entry is not None
+            return replace(job, store={**job.store, key: entry})
+        case f.RequestAnswered(request, answer):
+            return replace(job, answers=(*job.answers, Answered(request, answer))[-ANSWERS_MAX:])
+        case _:
+            assert_never(fact)
+
+
+_StageFact = f.JobOpened | f.AttemptRaised | f.JournalBehindAdopted | f.Terminated | f.RoundClosed
+
+
+def _stage(job: Job, fact: _StageFact) -> Job:
+    match fact:
+        case f.JobOpened(spec, attempt, because):
+            _expect(isinstance(job.stage, Unopened), job, fact)
+            return replace(job, spec=spec, attempt=attempt, stage=Gathering(because))
+        case f.AttemptRaised(attempt, spec, because):
+            _expect(attempt > job.attempt and job.open_incident is None, job, fact)
+            return replace(
+                job,
+                spec=spec,
+                attempt=attempt,
+                fenced=job.generation,
+                next_cycle=Cycle(0),
+                charges=(),
+                failure_walls=(),
+                no_restart=None,
+                stage=Gathering(because),
+            )
+        case f.JournalBehindAdopted(generation, attempt, because):
+            _expect(generation > job.generation and attempt >= job.attempt and job.open_incident is None, job, fact)
+            return replace(job, generation=generation, fenced=generation, attempt=attempt, stage=Gathering(because))
+        case f.Terminated(decision):
+            _expect(not isinstance(job.stage, (Unopened, Ended)) and job.open_incident is None, job, fact)
+            return replace(job, stage=Ended(decision), fenced=job.generation)
+        case f.RoundClosed():
+            return _round_closed(job, fact)
+        case _:
+            assert_never(fact)
+
+
+def _round_closed(job: Job, fact: f.RoundClosed) -> Job:
+    formation = fact.formation
+    _expect(formation.generation > job.generation and formation.attempt == job.attempt, job, fact)
+    after = replace(
+        job,
+        generation=formation.generation,
+        fenced=Generation(formation.generation - 1),
+        next_cycle=Cycle(formation.cycle + 1),
+        last_formation=formation,
+    )
+    match job.stage:
+        case Gathering():
+            return replace(after, stage=Running(formation))
+        case Fenced(incident=incident):
+            times = replace(incident.now_round, down_wall=fact.down_wall, closed_wall=formation.closed_wall)
+            proven = replace(incident, rounds=(*incident.rounds[:-1], times))
+            return replace(after, stage=Proving(formation, proven))
+        case _:
+            raise Impossible(f"a round closed in stage {type(job.stage).__name__}")
+
+
+_NodeFact = (
+    f.NodeAdmitted | f.NodeLost | f.NodeReturned | f.NodeFinished | f.NodeExcluded | f.NodeReadmitted | f.WouldExclude
+)
+
+
+def _node(job: Job, fact: _NodeFact) -> NodeEntry:
+    if isinstance(fact, f.NodeAdmitted):
+        return fact.entry
+    entry = job.nodes.get(fact.node)
+    if entry is None:
+        raise Impossible(f"{type(fact).__name__} of the unknown node {fact.node}")
+    match fact:
+        case f.NodeLost(_, because):
+            return replace(entry, lost=because)
+        case f.NodeReturned():
+            return replace(entry, lost=None)
+        case f.NodeFinished(_, generation):
+            return replace(entry, finished=generation)
+        case f.NodeExcluded(_, exclusion):
+            return replace(entry, exclusion=exclusion, would_exclude=None)
+        case f.NodeReadmitted():
+            return replace(entry, exclusion=None, would_exclude=None)
+        case f.WouldExclude(_, because):
+            return replace(entry, would_exclude=because)
+        case _:
+            assert_never(fact)
+
+
+_IncidentFact = f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.SplitRuledOut
+
+
+def _incident(job: Job, fact: _IncidentFact) -> Job:
+    match fact, job.stage:
+        case f.IncidentOpened(name, fault, opened_wall, view), Running(formation):
+            times = RoundTimes(0, formation.generation, fault.at, opened_wall)
+            incident = Incident(name, 0, formation.generation, job.attempt, formation.cycle, (fault,), (times,), view)
+            walls = (*job.failure_walls, float(opened_wall))[-FAILURES_MAX:]
+            return replace(job, stage=Fenced(formation, incident), fenced=formation.generation, failure_walls=walls)
+        case f.RoundReopened(name, number, fault, opened_wall, view), Proving(formation, incident):
+            _expect(name == incident.incident and number == incident.round + 1, job, fact)
+            times = RoundTimes(number, formation.generation, fault.at, opened_wall)
+            again = replace(
+                incident,
+                round=number,
+                faults=(*incident.faults, fault)[:FAULTS_MAX],
+                rounds=(*incident.rounds, times),
+                view=view,
+                verdict=None,
+                split_ruled_out=None,
+            )
+            walls = (*job.failure_walls, float(opened_wall))[-FAILURES_MAX:]
+            return replace(job, stage=Fenced(formation, again), fenced=formation.generation, failure_walls=walls)
+        case f.FaultJoined(name, fault), Fenced(formation, incident):
+            _expect(name == incident.incident, job, fact)
+            times = incident.now_round
+            if fault.at < times.fault_wall:
+                times = replace(times, fault_wall=fault.at)
+            joined = replace(incident, faults=(*incident.faults, fault), rounds=(*incident.rounds[:-1], times))
+            return replace(job, stage=Fenced(formation, joined))
+        case f.VerdictLatched(name, number, verdict, wall), Fenced(formation, incident):
+            _expect((name, number) == (incident.incident, incident.round) and incident.verdict is None, job, fact)
+            times = replace(incident.now_round, verdict_wall=wall)
+            judged = replace(incident, verdict=verdict, rounds=(*incident.rounds[:-1], times))
+            return replace(job, stage=Fenced(formation, judged))
+        case f.SplitRuledOut(generation, because), Fenced(formation, incident):
+            _expect(generation == formation.generation and incident.split_ruled_out is None, job, fact)
+            return replace(job, stage=Fenced(formation, replace(incident, split_ruled_out=because)))
+        case _:
+            raise Impossible(f"{type(fact).__name__} in stage {type(job.stage).__name__}")
+
+
+def _closed(job: Job, record: RecoveryRecord) -> Job:
+    records = (*job.records, record)[-RECORDS_MAX:]
+    match job.stage:
+        case Proving(formation) if record.outcome is not RecoveryOutcome.ENDED:
+            return replace(job, records=records, stage=Running(formation))
+        case Proving() | Fenced() if record.outcome is RecoveryOutcome.ENDED:
+            return replace(job, records=records, stage=Gathering(record.because))
+        case _:
+            raise Impossible(f"a recovery closed as {record.outcome} in stage {type(job.stage).__name__}")
+
+
+def _expect(holds: bool, job: Job, fact: f.Fact) -> None:
+    if not holds:
+        raise Impossible(f"{type(fact).__name__} does not fit stage {type(job.stage).__name__}: {fact!r:.300}")

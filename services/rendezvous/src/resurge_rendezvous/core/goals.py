@@ -1,0 +1,88 @@
+"""What each node is told: its goal follows from the job's stage and the node's place in it alone. Pure.
+
+Sentences hold no counts that change with other nodes: a goal that changes is sent, and ten thousand nodes join.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.job import (
+    Assignment,
+    Ended,
+    Fenced,
+    Formation,
+    Gathering,
+    Job,
+    Proving,
+    Running,
+    Unopened,
+)
+from resurge_rendezvous.core.presence import Presence, Seat
+from resurge_rendezvous.core.values import Down, Exit, Goal, NodePhase, Park, Run
+
+SPARE = Because(Reason.NODE_PARKED, "ready as a spare: all places are taken")
+GATHERED = Because(Reason.BELOW_MIN_NODES, "waiting for the round to close")
+LEFTOVERS = Because(Reason.TEARDOWN_ORDERED, "workers of a fenced generation must end")
+
+_CLEAR = (NodePhase.READY, NodePhase.UNKNOWN)
+
+
+def member_of_last(seen: Presence, seat: Seat) -> Assignment | None:
+    """The seat's place in the newest closed round, if this very launcher was given one."""
+    place = seen.members.get(seat.node)
+    return place if place is not None and place.incarnation == seat.incarnation else None
+
+
+def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
+    """The goal of one attached node."""
+    match job.stage:
+        case Unopened():
+            return Park(GATHERED)
+        case Gathering(because):
+            return _cleared(job, seen, seat, because, GATHERED)
+        case Running(formation) | Proving(formation):
+            place = member_of_last(seen, seat)
+            if place is not None:
+                return run_goal(job, formation, place)
+            return _cleared(job, seen, seat, LEFTOVERS, SPARE)
+        case Fenced(formation, incident):
+            if member_of_last(seen, seat) is not None:
+                return Down(formation.generation, incident.faults[0].because, incident.incident)
+            return _cleared(job, seen, seat, LEFTOVERS, SPARE)
+        case Ended(decision):
+            acknowledged = len(seen.unacknowledged) == 0
+            token = decision.token
+            return Exit(decision.exit_code, decision.because, acknowledged, token.attempt, token.generation)
+        case _:
+            assert_never(job.stage)
+
+
+def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
+    """The goal of one member of a generation."""
+    assert job.spec is not None
+    return Run(
+        generation=formation.generation,
+        attempt=formation.attempt,
+        cycle=formation.cycle,
+        group_rank=place.group_rank,
+        group_world_size=len(formation.assignments),
+        base_rank=place.base_rank,
+        world_size=formation.world_size,
+        master_addr=formation.master_addr,
+        master_port=formation.master_port,
+        max_restarts=job.spec.max_restarts,
+        restarts_spent=formation.restarts_spent,
+        incident=formation.incident,
+    )
+
+
+def _cleared(job: Job, seen: Presence, seat: Seat, because: Because, otherwise: Because) -> Down | Park:
+    """Down while something of a fenced generation may live here, else Park."""
+    if seat.observed.phase not in _CLEAR or (seat.node in seen.busy and member_of_last(seen, seat) is not None):
+        return Down(job.fenced, because)
+    entry = job.nodes.get(seat.node)
+    if entry is not None and entry.exclusion is not None:
+        return Park(Because(Reason.EXCLUDED, entry.exclusion.because.sentence or "excluded from later rounds"))
+    return Park(otherwise)

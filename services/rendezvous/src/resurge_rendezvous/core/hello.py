@@ -1,0 +1,261 @@
+"""A launcher introduces itself: is it let in, as what, and what does its coming mean.
+
+In order: same protocol · same job and specification · no older attempt · no older incarnation · no other living
+launcher of the node (unless taken over). Surplus nodes are let in and parked. The first launcher opens the job; one
+that knows a higher generation than the journal makes the service adopt it; a new one after the end begins an attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from resurge_libs.core.ids import Attempt, Generation, Incarnation
+from resurge_libs.core.instant import after
+from resurge_libs.core.lease import Lease
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import (
+    AlreadyAttached,
+    BadRequest,
+    Refused,
+    Superseded,
+    Unready,
+    VersionMismatch,
+    WrongJob,
+)
+from resurge_libs.core.time_limits import WrongOrder
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.actions import CloseStream
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.events import HelloReceived
+from resurge_rendezvous.core.faults import raise_faults
+from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Proving, RecoveryOutcome, Running, Unopened
+from resurge_rendezvous.core.losses import first_signal, full_lease
+from resurge_rendezvous.core.nodes import NodeEntry
+from resurge_rendezvous.core.presence import NOTHING_OBSERVED, Seat, Timers
+from resurge_rendezvous.core.recoveries import close_recovery
+from resurge_rendezvous.core.rules import differing_field, spec_violation
+from resurge_rendezvous.core.values import PROTOCOL_VERSION, Hello
+
+
+def on_hello(d: Draft, event: HelloReceived) -> None:
+    """Let a launcher in, or refuse it and end its stream."""
+    hello = event.hello
+    refusal = _refused(d, hello)
+    if refusal is not None:
+        d.do(CloseStream(hello.node, event.stream, refusal))
+        d.because = _because_of(refusal)
+        return
+    d.because = Because(Reason.NODE_JOINED, f"{hello.node} attached with incarnation {hello.incarnation}")
+    _begin(d, hello)
+    if hello.highest_generation > d.job.generation or hello.highest_attempt > d.job.attempt:
+        _adopt(d, hello)
+    _seat(d, event)
+
+
+def is_same_launcher(entry: NodeEntry, hello: Hello) -> bool:
+    """Whether the launcher that comes is the one that is known, and not another with the same number."""
+    return (entry.incarnation, entry.boot_id, entry.pid) == (hello.incarnation, hello.boot_id, hello.pid)
+
+
+# --- refusing ---
+
+
+def _refused(d: Draft, hello: Hello) -> Refused | None:
+    if hello.protocol_version != PROTOCOL_VERSION:
+        return VersionMismatch(hello.protocol_version, PROTOCOL_VERSION)
+    violation = spec_violation(hello.spec)
+    if violation is not None:
+        return BadRequest.of(*violation)
+    try:
+        d.settings.limits_for(hello.spec)
+    except WrongOrder as error:
+        return BadRequest.of("lease_ttl_s", str(error))
+    if d.job.spec is None:
+        return None
+    return _wrong_job(d, hello) or _wrong_launcher(d, hello)
+
+
+def _wrong_job(d: Draft, hello: Hello) -> WrongJob | None:
+    served, presented = d.spec, hello.spec
+    if presented.job_id != served.job_id:
+        return WrongJob(presented.job_id, served.job_id)
+    if 0 < presented.attempt < d.job.attempt:
+        return WrongJob(presented.job_id, served.job_id, "attempt", str(presented.attempt), str(d.job.attempt))
+    field = None if _begins_attempt(d, hello) else differing_field(presented, served)
+    if field is None:
+        return None
+    return WrongJob(presented.job_id, served.job_id, field, str(getattr(presented, field)), str(getattr(served, field)))
+
+
+def _wrong_launcher(d: Draft, hello: Hello) -> Refused | None:
+    entry = d.job.nodes.get(hello.node)
+    if entry is None or is_same_launcher(entry, hello):
+        return None
+    if hello.incarnation < entry.incarnation:
+        return Superseded(hello.node, hello.incarnation, entry.incarnation)
+    seat = d.seen.seats.get(hello.node)
+    if seat is None or seat.lease is None or hello.take_over or seat.closed_by_peer_at is not None:
+        return None
+    if seat.stream is not None:
+        return AlreadyAttached(hello.node, entry.incarnation, f"{entry.host} (pid {entry.pid})")
+    if hello.boot_id != entry.boot_id and hello.host == entry.host:
+        return None  # the machine was started anew: the earlier launcher is gone with it
+    sentence = f"incarnation {entry.incarnation} of {hello.node} may still come back until its lease is over; ask again"
+    return Unready(Because(Reason.ALREADY_ATTACHED, sentence))
+
+
+_CODES: dict[type[Refused], Reason] = {
+    VersionMismatch: Reason.VERSION_MISMATCH,
+    AlreadyAttached: Reason.ALREADY_ATTACHED,
+    Superseded: Reason.SUPERSEDED,
+    Unready: Reason.ALREADY_ATTACHED,
+}
+
+
+def _because_of(refusal: Refused) -> Because:
+    return Because(_CODES.get(type(refusal), Reason.BAD_REQUEST), str(refusal))
+
+
+# --- the job and its attempts ---
+
+
+def _begins_attempt(d: Draft, hello: Hello) -> bool:
+    """Whether this launcher is of a new launch of the job: by the scheduler's word, or a rerun after the end."""
+    if hello.spec.attempt > d.job.attempt:
+        return True
+    if not isinstance(d.job.stage, Ended) or hello.spec.attempt != 0 or len(d.seen.unacknowledged) > 0:
+        return False
+    entry = d.job.nodes.get(hello.node)
+    return hello.highest_attempt < d.job.attempt and (entry is None or hello.incarnation > entry.incarnation)
+
+
+def _begin(d: Draft, hello: Hello) -> None:
+    if isinstance(d.job.stage, Unopened):
+        attempt = Attempt(hello.spec.attempt or max(1, hello.highest_attempt))
+        because = Because(Reason.ROUND_OPENED, f"job {hello.spec.job_id} was opened by {hello.node}")
+        d.record(f.JobOpened(hello.spec, attempt, because))
+    elif _begins_attempt(d, hello):
+        attempt = Attempt(max(hello.spec.attempt, d.job.attempt + 1))
+        because = Because(Reason.NEW_ATTEMPT, f"attempt {attempt} was begun by {hello.node}")
+        _leave_stage(d, because)
+        d.record(f.AttemptRaised(attempt, hello.spec, because))
+        _restart_gathering(d)
+    else:
+        return
+    d.limits = d.settings.limits_for(d.job.spec)
+
+
+def _adopt(d: Draft, hello: Hello) -> None:
+    """This journal lost its end: take a number that nobody has used, tear down, and gather anew."""
+    generation = Generation(max(hello.highest_generation, d.job.generation) + 1)
+    attempt = Attempt(max(hello.highest_attempt, d.job.attempt))
+    because = Because(
+        Reason.JOURNAL_BEHIND,
+        f"{hello.node} has seen generation {hello.highest_generation} of attempt {hello.highest_attempt}, the journal "
+        f"knew {d.job.generation} of {d.job.attempt}: adopted {generation}, all workers must end",
+    )
+    _leave_stage(d, because)
+    d.record(f.JournalBehindAdopted(generation, attempt, because))
+    _restart_gathering(d)
+    # nodes of the lost generation that are not here yet may hold a lease that this service once granted
+    unknown_s = d.limits.lease_ttl_s + d.limits.lease_margin_s + d.limits.reconnect_window_s
+    d.set_timers(not_before=after(d.now, unknown_s))
+    d.because = because
+
+
+def _leave_stage(d: Draft, because: Because) -> None:
+    if d.job.open_incident is not None:
+        close_recovery(d, RecoveryOutcome.ENDED, because, d.stamp.wall)
+
+
+def _restart_gathering(d: Draft) -> None:
+    timers = Timers(sweep_at=d.seen.timers.sweep_at, exclusion_at=d.seen.timers.exclusion_at)
+    unacknowledged = type(d.seen.unacknowledged)()
+    d.see(timers=timers, held_faults=(), waits_for=None, unacknowledged=unacknowledged, last_call_over=False)
+    d.touch_all()
+
+
+# --- the seat ---
+
+
+def _seat(d: Draft, event: HelloReceived) -> None:
+    hello = event.hello
+    entry, old = d.job.nodes.get(hello.node), d.seen.seats.get(hello.node)
+    same = entry is not None and is_same_launcher(entry, hello)
+    if not same:
+        d.record(f.NodeAdmitted(_admitted(hello, entry)))
+    if old is not None and old.stream is not None and old.stream != event.stream:
+        gone = None if same else Superseded(hello.node, old.incarnation, hello.incarnation)
+        d.do(CloseStream(hello.node, old.stream, gone))
+    lost = d.entry(hello.node).lost is not None
+    d.put_seat(
+        Seat(
+            node=hello.node,
+            incarnation=hello.incarnation,
+            lease=None if lost else _longer(full_lease(d), old),
+            stream=event.stream,
+            last_heard=d.stamp.wall,
+            observed=old.observed if old is not None and same else NOTHING_OBSERVED,
+            revision=max(event.revision_seen, old.revision if old is not None else 0),
+            clock=old.clock if old is not None and same else None,
+        )
+    )
+    d.changed()
+    _await_acknowledgement(d, hello, lost)
+    d.mark_ready(hello.node)
+    d.touch(hello.node)
+    if not same and old is not None:
+        _fault_of_newcomer(d, old, hello.incarnation)
+
+
+def _admitted(hello: Hello, known: NodeEntry | None) -> NodeEntry:
+    entry = NodeEntry(
+        node=hello.node,
+        incarnation=hello.incarnation,
+        boot_id=hello.boot_id,
+        host=hello.host,
+        pid=hello.pid,
+        infra_rank=hello.infra_rank,
+        domain=hello.domain,
+        local_world_size=hello.local_world_size,
+        address=hello.address,
+    )
+    if known is None:
+        return entry
+    return replace(
+        entry,
+        lost=known.lost,
+        exclusion=known.exclusion,
+        would_exclude=known.would_exclude,
+        finished=known.finished,
+    )
+
+
+def _longer(lease: Lease, old: Seat | None) -> Lease:
+    return lease if old is None or old.lease is None else old.lease.renewed(lease.until, 0.0)
+
+
+def _await_acknowledgement(d: Draft, hello: Hello, lost: bool) -> None:
+    # once all had acknowledged they were told to leave: that is not taken back for a latecomer
+    if isinstance(d.job.stage, Ended) and not lost and len(d.seen.unacknowledged) > 0:
+        d.see(unacknowledged=d.seen.unacknowledged.put(hello.node, None))
+
+
+def _fault_of_newcomer(d: Draft, old: Seat, incarnation: Incarnation) -> None:
+    """A new launcher of a member: the workers of the one before are gone, or must go."""
+    match d.job.stage:
+        case Running(formation) | Proving(formation) if old.node in d.seen.unfinished:
+            pass
+        case Fenced(formation) if old.node in d.seen.busy:
+            pass
+        case _:
+            return
+    place = d.seen.members.get(old.node)
+    if place is None or place.incarnation != old.incarnation:
+        return
+    at, error_s = first_signal(d, old) if old.stream is None else (d.stamp.wall, 0.0)
+    code = Reason.SUPERSEDED if old.stream is not None else Reason.NODE_RETURNED
+    because = Because(
+        code, f"{old.node} came back as incarnation {incarnation}; its workers of {old.incarnation} are gone"
+    )
+    raise_faults(d, [FaultRecord(old.node, because, at, formation.generation, error_s)])

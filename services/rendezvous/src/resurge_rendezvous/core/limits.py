@@ -1,0 +1,42 @@
+"""The settings that the rules read, and the bounds of what they remember. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.core.verdict import VerdictRules
+from resurge_rendezvous.core.values import JobSpec
+
+KEY_BYTES_MAX = 1024
+VALUE_BYTES_MAX = 1024 * 1024
+KEYS_MAX = 10_000
+NODE_SPANS_MAX = 64
+"""Spans that one node may contribute to one recovery."""
+RANK_SPANS_MAX = 256
+"""Ranks that get spans of their own in a record: the slowest, which bound the recovery."""
+SUSPECTS_MAX = 16
+"""Ranks that a start timeout names one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """What the machine is told at its start; a job's own lease and grace go before the service's."""
+
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    verdict_rules: VerdictRules = field(default_factory=VerdictRules)
+
+    def limits_for(self, spec: JobSpec | None) -> TimeLimits:
+        """The time limits that hold for a job. Raises WrongOrder when its lease or grace contradicts the others."""
+        if spec is None or not (spec.lease_ttl_s or spec.fault_grace_s):
+            return self.limits
+        return _changed(self.limits, spec.lease_ttl_s, spec.fault_grace_s)
+
+
+@lru_cache(maxsize=64)
+def _changed(limits: TimeLimits, lease_ttl_s: float, fault_grace_s: float) -> TimeLimits:
+    return limits.changed(
+        lease_ttl_s=lease_ttl_s or limits.lease_ttl_s,
+        fault_grace_s=fault_grace_s or limits.fault_grace_s,
+    )

@@ -1,0 +1,149 @@
+"""What launchers tell: observed states, beats, the end of a stream. Old streams are not listened to.
+
+Observed states are whole and may repeat: each is compared with what is known, and only news has consequences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from resurge_libs.core.instant import after
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.actions import AnswerBeat
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.endings import end_if_everyone_left, succeed_if_all_finished
+from resurge_rendezvous.core.events import BeatReceived, ObservedReceived, StreamClosed
+from resurge_rendezvous.core.faults import faults_observed, raise_faults
+from resurge_rendezvous.core.goals import member_of_last
+from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Proving, Running, Unopened
+from resurge_rendezvous.core.losses import acknowledged, is_clear, lose_overdue, settle_presence
+from resurge_rendezvous.core.presence import ClockReading, Seat
+from resurge_rendezvous.core.recoveries import keep_spans
+from resurge_rendezvous.core.starts import note_start
+from resurge_rendezvous.core.values import NodePhase
+
+
+def heard_on(d: Draft, node: str, stream: str) -> Seat | None:
+    """The seat, if this is its present stream; None for late words of an old one."""
+    seat = d.seen.seats.get(node)
+    if seat is not None and seat.stream == stream:
+        return seat
+    d.because = Because(Reason.LATE_EVENT_IGNORED, f"stream {stream} of {node} is not its present one")
+    return None
+
+
+def on_observed(d: Draft, event: ObservedReceived) -> None:
+    """A launcher told its whole state."""
+    known = heard_on(d, event.node, event.stream)
+    if known is None:
+        return
+    before = known.observed
+    seat = replace(known, observed=event.observed, last_heard=d.stamp.wall)
+    d.put_seat(seat)
+    if (before.phase, before.generation) != (event.observed.phase, event.observed.generation):
+        d.changed()
+    d.because = Because(Reason.OBSERVED, f"{seat.node} is {seat.observed.phase}")
+    keep_spans(d, seat, before.spans)
+    match d.job.stage:
+        case Running(formation) | Proving(formation):
+            _member_news(d, seat, formation)
+        case Fenced(formation):
+            if member_of_last(d.seen, seat) is not None and event.observed.generation == formation.generation:
+                raise_faults(
+                    d, [fault for fault in faults_observed(d, seat, formation) if _is_harm(fault.because.code)]
+                )
+        case Ended():
+            if event.observed.exit_acknowledged:
+                d.because = Because(Reason.ACKNOWLEDGED, f"{seat.node} knows the terminal decision")
+                acknowledged(d, seat)
+        case Gathering() | Unopened():
+            pass
+    _give_up_if_stuck(d, seat)
+    now = d.seen.seats.get(event.node)
+    if now is not None:
+        settle_presence(d, now)
+    succeed_if_all_finished(d)
+    d.touch(event.node)
+
+
+def _is_harm(code: Reason) -> bool:
+    """Whether it still counts while everything is torn down: a node that is clear does what it should."""
+    return code is not Reason.LEASE_EXPIRED
+
+
+def _member_news(d: Draft, seat: Seat, formation: Formation) -> None:
+    place = member_of_last(d.seen, seat)
+    if place is None:
+        return
+    observed = seat.observed
+    note_start(d, seat, place, formation)
+    if observed.generation == formation.generation:
+        if observed.phase is NodePhase.FINISHED and seat.node in d.seen.unfinished:
+            d.record(f.NodeFinished(seat.node, formation.generation))
+            d.see(unfinished=d.seen.unfinished.drop(seat.node))
+            d.because = Because(Reason.FINISHED, f"all workers of {seat.node} exited 0")
+        some_done = observed.phase is NodePhase.FINISHED or any(record.is_success for record in observed.exits)
+        if some_done and d.seen.timers.skew_at is None:
+            d.set_timers(skew_at=after(d.now, d.limits.finish_skew_limit_s))
+    if len(d.seen.unfinished) > 0:
+        raise_faults(d, faults_observed(d, seat, formation))
+
+
+def _give_up_if_stuck(d: Draft, seat: Seat) -> None:
+    """No more beats are granted to a node that cannot end its workers; it is lost when its last lease is over."""
+    if seat.observed.phase is not NodePhase.STUCK or seat.doomed is not None or seat.lease is None:
+        return
+    doom(
+        d,
+        seat,
+        Because(Reason.NODE_STUCK, f"{seat.node} cannot end its workers of generation {seat.observed.generation}"),
+    )
+
+
+def doom(d: Draft, seat: Seat, because: Because) -> None:
+    """Renew a node's lease no more."""
+    now = d.seen.seats.get(seat.node)
+    if now is None or now.lease is None:
+        return
+    d.put_seat(replace(now, doomed=because))
+    d.see(ready=d.seen.ready.drop(seat.node))
+    d.because = because
+    d.changed()
+
+
+def on_beat(d: Draft, event: BeatReceived) -> None:
+    """A beat renews the lease, unless the node has lost it or is given up."""
+    seat = heard_on(d, event.node, event.stream)
+    if seat is None:
+        return
+    clock = seat.clock
+    if event.clock_offset_s is not None:
+        clock = ClockReading(event.clock_offset_s, event.clock_error_s or 0.0)
+    granted_s = 0.0
+    lease = seat.lease
+    if lease is not None and seat.doomed is None:
+        granted_s = d.limits.lease_ttl_s
+        lease = lease.renewed(d.now, d.limits.lease_ttl_s + d.limits.lease_margin_s)
+    d.put_seat(replace(seat, lease=lease, clock=clock, last_heard=d.stamp.wall))
+    d.because = Because(Reason.BEAT)
+    d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
+
+
+def on_closed(d: Draft, event: StreamClosed) -> None:
+    """A stream is gone. The lease goes on; a node that was leaving, and is clear, has left."""
+    known = heard_on(d, event.node, event.stream)
+    if known is None:
+        return
+    closed_at = d.now if event.by_peer else None
+    seat = replace(known, stream=None, sent=None, closed_by_peer_at=closed_at, silent_since=d.stamp.wall)
+    if seat.lease is None:
+        d.see(seats=d.seen.seats.drop(seat.node))  # it was lost already; its entry remembers it
+    else:
+        d.put_seat(seat)
+    d.mark_ready(seat.node)
+    d.changed()
+    d.because = Because(Reason.STREAM_LOST, f"the stream of {seat.node} was closed")
+    if seat.lease is not None and seat.observed.leaving_signal is not None and is_clear(d, seat):
+        lose_overdue(d, [seat])
+    end_if_everyone_left(d)

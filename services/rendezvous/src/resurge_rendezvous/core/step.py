@@ -1,0 +1,156 @@
+"""The transition function of rendezvous: decides WHO runs. It never asks the time, never waits, never speaks to anyone.
+
+The rules, in prose:
+
+- The first launcher opens the job; every launcher that brings the same specification is let in. MIN nodes run, the
+  others are parked; none of them is an error.
+- A round closes when MIN nodes are ready. Its generation is a number never used before, and it fences all before it.
+- A fault of a member fences the running generation, orders all down and asks policy, in one step. The first journaled
+  verdict of a round decides; without policy the default does.
+- The next round closes when the verdict is there, the backoff is over, every node of the old generation has confirmed
+  its teardown or lost its lease, the lost ones cannot run on unseen, and enough nodes are ready.
+- A recovery is over when every rank has committed a step. A fault before that is a further round of the same incident,
+  and each closed round is charged to the budget once.
+- The job has succeeded when every member has finished. The first terminal decision stays, and everybody is told until
+  everybody knows.
+- Beats, streams, phases and milestones are volatile: launchers tell them again. Everything that decides is a fact.
+
+Effects run in effects.py, after the facts are durable.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from resurge_libs.core.ids import Generation
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.lease import Lease
+from resurge_libs.core.machine import Step
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.core.verdict import VerdictRules
+from resurge_rendezvous.core import events as e
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.facts import Fact
+from resurge_rendezvous.core.fold import evolve
+from resurge_rendezvous.core.hello import on_hello
+from resurge_rendezvous.core.job import Ended, Fenced, Gathering, Job, Proving, Running
+from resurge_rendezvous.core.limits import CoreSettings
+from resurge_rendezvous.core.observing import on_beat, on_closed, on_observed
+from resurge_rendezvous.core.operators import on_order
+from resurge_rendezvous.core.presence import Presence, RdzvState, Seat, Timers
+from resurge_rendezvous.core.rounds import advance
+from resurge_rendezvous.core.shards import ShardMap
+from resurge_rendezvous.core.starts import restored_watch
+from resurge_rendezvous.core.store import on_store
+from resurge_rendezvous.core.ticking import on_paused, on_tick
+from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
+
+RULES_VERSION = 1
+
+
+class RendezvousMachine:
+    """The machine of one job. Holds settings only; all state goes in and comes out."""
+
+    def __init__(self, limits: TimeLimits | None = None, verdict_rules: VerdictRules | None = None) -> None:
+        self.settings = CoreSettings(limits or TimeLimits(), verdict_rules or VerdictRules())
+
+    def initial(self) -> RdzvState:
+        """Nobody has come yet."""
+        return RdzvState(Job(), Presence())
+
+    def step(self, state: RdzvState, event: e.Event, now: Instant) -> Step[RdzvState]:
+        """Decide about one event. Raises a `Refused` that answers a unary request, `Impossible` for a bug of ours."""
+        d = Draft(state, event.stamp, now, self.settings)
+        _handle(d, event)
+        if not isinstance(event, e.BeatReceived):
+            advance(d)
+        return d.finish()
+
+    def next_deadline(self, state: RdzvState) -> Instant | None:
+        """When a tick is wanted next."""
+        return state.volatile.timers.earliest()
+
+    def evolve(self, durable: Job, fact: Fact) -> Job:
+        """Fold one fact."""
+        return evolve(durable, fact)
+
+    def recovered(self, durable: Job, now: Instant) -> RdzvState:
+        """The state after a restart of the service: instants died with it, so every known lease gets a full term and
+        the reconnect window; what launchers know they tell again."""
+        return RdzvState(durable, _relearned(durable, now, self.settings.limits_for(durable.spec)))
+
+
+def _handle(d: Draft, event: e.Event) -> None:
+    match event:
+        case e.HelloReceived():
+            on_hello(d, event)
+        case e.ObservedReceived():
+            on_observed(d, event)
+        case e.StreamClosed():
+            on_closed(d, event)
+        case e.BeatReceived():
+            on_beat(d, event)
+        case e.VerdictArrived():
+            on_verdict(d, event)
+        case e.VerdictUnavailable():
+            on_unavailable(d, event)
+        case e.Tick():
+            on_tick(d)
+        case e.Paused():
+            on_paused(d, event)
+        case e.ExcludeAsked() | e.ReadmitAsked() | e.ShutdownAsked():
+            on_order(d, event)
+        case e.StorePutAsked() | e.StoreAddAsked() | e.StoreCompareAndSetAsked() | e.StoreDeleteAsked():
+            on_store(d, event)
+        case _:
+            assert_never(event)
+
+
+def _relearned(job: Job, now: Instant, limits: TimeLimits) -> Presence:
+    term_s = limits.lease_ttl_s + limits.lease_margin_s + limits.reconnect_window_s
+    lease = Lease.starting(now, term_s)
+    known = [entry for entry in job.nodes if entry.lost is None]
+    holders: ShardMap[None] = ShardMap.of((entry.node, None) for entry in known)
+    places = job.last_formation.assignments if job.last_formation is not None else ()
+    generation = job.last_formation.generation if job.last_formation is not None else Generation(0)
+    finished = {entry.node for entry in job.nodes if entry.finished == generation}
+    running = isinstance(job.stage, (Running, Proving))
+    return Presence(
+        seats=ShardMap.of((entry.node, Seat(entry.node, entry.incarnation, lease)) for entry in known),
+        busy=ShardMap.of((place.node, None) for place in places if place.node in holders),
+        unfinished=ShardMap.of((place.node, None) for place in places if running and place.node not in finished),
+        unacknowledged=holders if isinstance(job.stage, Ended) else ShardMap(),
+        members=ShardMap.of((place.node, place) for place in places),
+        start=restored_watch(),
+        spans_of=job.open_incident.incident if job.open_incident is not None else None,
+        timers=_timers_again(job, now, limits, Instant(now + term_s) if known else None, bool(finished) and running),
+        waits_for=Because(Reason.NODE_RETURNED, "the service restarted; launchers are coming back"),
+    )
+
+
+def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant | None, some_done: bool) -> Timers:
+    has_exclusions = any(entry.exclusion is not None and entry.exclusion.until is not None for entry in job.nodes)
+    timers = Timers(sweep_at=sweep_at, exclusion_at=now if has_exclusions else None)
+    patience_s = max(limits.fault_grace_s, limits.drain_grace_s) + limits.teardown_limit_s + limits.lease_ttl_s
+    match job.stage:
+        case Running() | Proving():
+            return Timers(
+                sweep_at=sweep_at,
+                exclusion_at=timers.exclusion_at,
+                start_phase_at=Instant(now + limits.start_limit_s("process_group")),
+                skew_at=Instant(now + limits.finish_skew_limit_s) if some_done else None,
+            )
+        case Fenced(_, incident):
+            delay_s = incident.verdict.delay_s if incident.verdict is not None else 0.0
+            return Timers(
+                sweep_at=sweep_at,
+                exclusion_at=timers.exclusion_at,
+                verdict_at=now if incident.verdict is None else None,
+                not_before=Instant(now + delay_s) if delay_s > 0 else None,
+                teardown_at=Instant(now + patience_s),
+            )
+        case Gathering(because) if because.code is Reason.JOURNAL_BEHIND and sweep_at is not None:
+            return Timers(sweep_at=sweep_at, exclusion_at=timers.exclusion_at, not_before=sweep_at)
+        case _:
+            return timers

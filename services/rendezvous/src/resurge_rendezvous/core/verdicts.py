@@ -1,0 +1,158 @@
+"""The verdict of an incident's round: exactly one, the first that is journaled.
+
+Without the policy the default verdict decides under its own name. Rendezvous owns the counter of restarts and
+therefore holds the budget, whoever decides. A STOP or an exclusion that comes late is latched for the next fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from resurge_libs.core.budget import Budget
+from resurge_libs.core.ids import IncidentId, NodeId
+from resurge_libs.core.instant import after
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.verdict import EXIT_FAILED, NoRestart, Verdict, VerdictKind, default_verdict
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.actions import AskPolicy
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.endings import terminate
+from resurge_rendezvous.core.events import VerdictArrived, VerdictUnavailable
+from resurge_rendezvous.core.faults import could_take_part
+from resurge_rendezvous.core.job import Ended, Fenced, Incident
+from resurge_rendezvous.core.nodes import Exclusion
+
+POLICY = "restart_policy"
+HARDWARE_FATAL: frozenset[Reason] = frozenset()
+"""Reasons for which a node is excluded though MIN becomes unreachable; none is known yet."""
+
+
+def on_verdict(d: Draft, event: VerdictArrived) -> None:
+    """Policy has answered."""
+    match d.job.stage:
+        case Fenced(_, incident) if _is_awaited(incident, event.incident, event.round):
+            latch(d, incident, event.verdict)
+        case Ended():
+            d.because = Because(Reason.LATE_EVENT_IGNORED, "a verdict came after the end of the job")
+        case _:
+            _latch_late(d, event)
+
+
+def on_unavailable(d: Draft, event: VerdictUnavailable) -> None:
+    """Policy cannot be asked: the default decides at once."""
+    match d.job.stage:
+        case Fenced(_, incident) if _is_awaited(incident, event.incident, event.round):
+            decide_by_default(d, incident, Because(Reason.POLICY_UNREACHABLE, event.why))
+        case _:
+            d.because = Because(Reason.LATE_EVENT_IGNORED, "no verdict is awaited")
+
+
+def verdict_due(d: Draft) -> None:
+    """The limit for a verdict is over; or, after a restart of the service, policy is still to be asked."""
+    match d.job.stage:
+        case Fenced(_, incident) if incident.verdict is None:
+            if not d.seen.policy_asked:
+                d.see(policy_asked=True)
+                d.set_timers(verdict_at=after(d.now, d.limits.verdict_limit_s))
+                d.do(AskPolicy(incident.view, d.limits.verdict_limit_s))
+                d.because = Because(Reason.WAITING_FOR_VERDICT, "asked again after a restart of the service")
+                return
+            sentence = f"no verdict within {d.limits.verdict_limit_s:g} s"
+            decide_by_default(d, incident, Because(Reason.VERDICT_TIMEOUT, sentence))
+        case _:
+            return
+
+
+def decide_by_default(d: Draft, incident: Incident, lack: Because) -> None:
+    """Let the pure default decide, and say what was missing."""
+    view = replace(incident.view, advice_missing=(POLICY,), no_restart=d.job.no_restart)
+    verdict = default_verdict(view, d.settings.verdict_rules)
+    because = Because(verdict.because.code, f"{verdict.because.sentence} ({lack})")
+    latch(d, incident, replace(verdict, because=because))
+
+
+def _is_awaited(incident: Incident, name: IncidentId, number: int) -> bool:
+    return incident.verdict is None and (incident.incident, incident.round) == (name, number)
+
+
+def latch(d: Draft, incident: Incident, verdict: Verdict) -> None:
+    """Journal the verdict and do what it says."""
+    verdict = _held(d, verdict)
+    d.record(f.VerdictLatched(incident.incident, incident.round, verdict, d.stamp.wall))
+    d.set_timers(verdict_at=None)
+    d.because = verdict.because
+    match verdict.kind:
+        case VerdictKind.STOP:
+            terminate(d, verdict.exit_code or EXIT_FAILED, verdict.because)
+        case VerdictKind.SHUTDOWN:
+            terminate(d, verdict.exit_code, verdict.because)
+        case VerdictKind.RESTART | VerdictKind.RESTART_EXCLUDING:
+            exclude_all(d, verdict)
+            if verdict.delay_s > 0:
+                d.set_timers(not_before=after(d.now, verdict.delay_s))
+
+
+def _held(d: Draft, verdict: Verdict) -> Verdict:
+    """What rendezvous itself holds against a restart: a latched order, and the budget that it counts."""
+    if not verdict.is_restart:
+        return verdict
+    if d.job.no_restart is not None:
+        latched = Because(Reason.NO_RESTART_LATCHED, str(d.job.no_restart.because))
+        return replace(
+            verdict, kind=VerdictKind.STOP, because=latched, exit_code=d.job.no_restart.exit_code, delay_s=0.0
+        )
+    budget = Budget(d.spec.max_restarts, min(d.job.restarts_spent, d.spec.max_restarts))
+    if not budget.is_exhausted:
+        return verdict
+    sentence = (
+        f"{d.job.restarts_spent} of {d.spec.max_restarts} restarts are spent; {verdict.source} said {verdict.kind}"
+    )
+    return Verdict(
+        VerdictKind.STOP, Because(Reason.BUDGET_EXHAUSTED, sentence), EXIT_FAILED, restarts_left=0, source="rendezvous"
+    )
+
+
+def exclude_all(d: Draft, verdict: Verdict) -> None:
+    """Exclude the nodes that a verdict names, but never so many that MIN cannot be reached."""
+    for node in sorted(verdict.excluded):
+        entry = d.job.nodes.get(node)
+        if entry is None or entry.exclusion is not None:
+            continue
+        left = sum(could_take_part(d, other) for other in d.seen.seats if other != node)
+        if left < d.spec.min_nodes and verdict.because.code not in HARDWARE_FATAL:
+            sentence = f"without {node} only {left} of {d.spec.min_nodes} nodes are left: {verdict.because.sentence}"
+            d.record(f.WouldExclude(node, Because(Reason.WOULD_EXCLUDE, sentence)))
+        else:
+            exclude(d, node, Exclusion(Because(Reason.EXCLUDED, verdict.because.sentence)))
+
+
+def exclude(d: Draft, node: NodeId, exclusion: Exclusion) -> None:
+    """Keep a node out of later rounds; a generation that runs on it goes on."""
+    d.record(f.NodeExcluded(node, exclusion))
+    d.mark_ready(node)
+    d.touch(node)
+
+
+def _latch_late(d: Draft, event: VerdictArrived) -> None:
+    if not _belongs(d, event):
+        d.because = Because(Reason.LATE_EVENT_IGNORED, f"no verdict of {event.incident} is awaited")
+        return
+    match event.verdict.kind:
+        case VerdictKind.STOP if d.job.no_restart is None:
+            code = event.verdict.exit_code or EXIT_FAILED
+            d.record(f.NoRestartLatched(NoRestart(event.verdict.because, code)))
+            d.because = Because(Reason.NO_RESTART_LATCHED, f"late, for the next fault: {event.verdict.because}")
+        case VerdictKind.RESTART_EXCLUDING:
+            exclude_all(d, event.verdict)
+            d.because = Because(Reason.EXCLUDED, f"late, for the next round: {event.verdict.because}")
+        case _:
+            d.because = Because(Reason.LATE_EVENT_IGNORED, "the incident has its verdict")
+
+
+def _belongs(d: Draft, event: VerdictArrived) -> bool:
+    incident = d.job.open_incident
+    if incident is not None and incident.incident == event.incident:
+        return event.round <= incident.round and incident.verdict != event.verdict
+    records = d.job.records
+    last = records[-1] if records else None
+    return last is not None and last.incident == event.incident and last.attempt == d.job.attempt
