@@ -19,7 +19,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2_grpc
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 
 PROTOCOL_VERSION = 1
 STEPS = (
@@ -82,7 +82,7 @@ class FakeLauncher:
     """The stream is over, for whatever reason."""
 
     def __post_init__(self) -> None:
-        self._outgoing: asyncio.Queue[attach_pb2.AttachRequest | None] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[rendezvous_pb2.AttachRequest | None] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._call: Any = None
@@ -152,7 +152,7 @@ class FakeLauncher:
 
     def report(self, *, first: bool = False, beat: bool = False) -> None:
         """Send the whole observed state."""
-        message = attach_pb2.AttachRequest(observed=self.observed)
+        message = rendezvous_pb2.AttachRequest(observed=self.observed)
         if first:
             message.observed.hello.CopyFrom(self.hello())
         if beat:
@@ -164,7 +164,7 @@ class FakeLauncher:
         """Renew the lease once."""
         self.report(beat=True)
 
-    def send_raw(self, message: attach_pb2.AttachRequest) -> None:
+    def send_raw(self, message: rendezvous_pb2.AttachRequest) -> None:
         """Send a message as it is, however wrong."""
         self._outgoing.put_nowait(message)
 

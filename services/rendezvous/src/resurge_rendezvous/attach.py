@@ -77,6 +77,9 @@ class LauncherSession:
         )
         self._take(observed, beat)  # behind the introduction, in the same inbox
         await answer
+        if self.stream.refusal is not None:
+            log.event("launcher_refused", node=hello.node, incarnation=hello.incarnation, why=str(self.stream.refusal))
+            raise self.stream.refusal
         log.event(
             "launcher_attached",
             job=hello.spec.job_id,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
+from resurge_libs.core.machine import Reply
 from resurge_libs.core.verdict import IncidentView
 from resurge_libs.obs import log
 from resurge_rendezvous.clients import NoVerdict, PolicyPort, PolicySilent
@@ -34,7 +35,13 @@ class RdzvEffects:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def run(self, action: Action) -> None:
-        """Start one action."""
+        """Start one action. Never raises: one that fails must not keep the others of its step from happening."""
+        try:
+            self._run(action)
+        except Exception as error:  # the root of one action
+            log.event("action_failed", action=type(action).__name__, error=repr(error))
+
+    def _run(self, action: Action) -> None:
         match action:
             case SendDesired(stream=name, desired=desired):
                 stream = self._desk.streams.get(name)
@@ -56,6 +63,8 @@ class RdzvEffects:
                 self._desk.waits.wake(key)
             case ExportRecovery(record=record):
                 self._export.export(record)
+            case Reply():
+                raise AssertionError("the engine answers replies itself")
             case _:
                 assert_never(action)
 

@@ -19,9 +19,8 @@ from resurge_libs.hosting.module import Module, ModulePorts, Target
 from resurge_libs.obs import log
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import GrpcPolicy, PolicyPort
-from resurge_rendezvous.core.limits import CoreSettings
-from resurge_rendezvous.core.machine import RdzvMachine, revived
 from resurge_rendezvous.core.model import Paused, RdzvState, Tick
+from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
 from resurge_rendezvous.core.views import job_view
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.effects import RdzvEffects
@@ -33,7 +32,6 @@ from resurge_rendezvous.settings import RendezvousSettings
 NAME = "rendezvous"
 SERVICE = rendezvous_pb2.DESCRIPTOR.services_by_name["RendezvousService"].full_name
 
-RULES_VERSION = 1
 SHOW_EVERY_S = 0.02
 SHOW_SHARE = 0.05
 """Share of the event loop's time that pictures of the job may take."""
@@ -57,7 +55,7 @@ class RendezvousModule:
 
     def __init__(self, settings: RendezvousSettings, ports: ModulePorts, world: World) -> None:
         self._settings, self._ports, self._world = settings, ports, world
-        self._machine = RdzvMachine(CoreSettings(ports.limits))
+        self._machine = RendezvousMachine(ports.limits)
         self._journal = world.journal or self._open_journal()
         self._restored = restored(self._machine, self._journal, ports.job_id)
         self.desk = Desk(settings, ports.limits, world.clock, world.entropy, world.ids)
@@ -83,7 +81,7 @@ class RendezvousModule:
     async def start(self) -> None:
         """Take up the job where the journal left it; each known lease gets a full term."""
         world, limits = self._world, self._ports.limits
-        state = revived(self._restored.durable, world.clock.monotonic(), self.desk.stamp(), CoreSettings(limits))
+        state = self._machine.recovered(self._restored.durable, world.clock.monotonic())
         engine: Engine[RdzvState] = Engine(
             self._machine, state, self._journal, self._effects, world.clock, self._options()
         )
@@ -128,8 +126,11 @@ class RendezvousModule:
         return Paused(self.desk.stamp(), for_s)
 
     def _told(self, event: Any, step: Step[RdzvState]) -> None:
-        for fact in step.facts:
-            tell.fact(fact, step.reason)
+        try:
+            for fact in step.facts:
+                tell.fact(fact, step.reason)
+        except Exception as error:  # the root of telling: a log line must not keep a decision from being carried out
+            log.event("facts_not_told", what=type(event).__name__, error=repr(error))
 
     def _failed(self, failure: JournalFailed) -> None:
         log.event("journal_failed", why=str(failure))

@@ -13,7 +13,7 @@ import grpc.aio
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_api.rendezvous.v1 import rendezvous_pb2_grpc
-from resurge_libs.core.ids import JobId, NodeId, RequestId
+from resurge_libs.core.ids import IncidentId, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, WrongJob
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous import wire, wire_out
@@ -31,8 +31,8 @@ from resurge_rendezvous.core.model import (
     StorePutAsked,
     Swapped,
 )
-from resurge_rendezvous.core.store import read_key
-from resurge_rendezvous.core.views import job_view
+from resurge_rendezvous.core.store import read
+from resurge_rendezvous.core.views import job_view, node_view, recoveries_view, recovery_view
 from resurge_rendezvous.desk import Desk
 
 MAX_WAIT_S = 600.0
@@ -78,19 +78,19 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         self, request: pb.GetRecoveryRequest, context: grpc.aio.ServicerContext
     ) -> pb.GetRecoveryResponse:
         self._check_job(request.job_id)
-        for record in reversed(self._desk.published.durable.records):
-            if record.incident == request.incident_id:
-                return pb.GetRecoveryResponse(recovery=wire_out.recovery_to_proto(record))
+        record = recovery_view(self._desk.published, IncidentId(request.incident_id))
+        if record is not None:
+            return pb.GetRecoveryResponse(recovery=wire_out.recovery_to_proto(record))
         raise BadRequest.of(
             "incident_id",
-            f"{request.incident_id[: wire.MAX_NAME_BYTES]!r} is no closed recovery; ListRecoveries names those",
+            f"{request.incident_id[: wire.MAX_NAME_BYTES]!r} is no recovery of this job; ListRecoveries names them",
         )
 
     async def ListRecoveries(
         self, request: pb.ListRecoveriesRequest, context: grpc.aio.ServicerContext
     ) -> pb.ListRecoveriesResponse:
         self._check_job(request.job_id)
-        found = [wire_out.recovery_to_proto(record) for record in self._desk.published.durable.records]
+        found = [wire_out.recovery_to_proto(record) for record in recoveries_view(self._desk.published)]
         size = sum(recovery.ByteSize() for recovery in found)
         for recovery in found:
             if size <= MAX_LIST_BYTES:
@@ -151,7 +151,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
 
     async def Get(self, request: pb.GetRequest, context: grpc.aio.ServicerContext) -> pb.GetResponse:
         token, key = self._checked_key(request)
-        value = read_key(self._desk.published.durable, token, key)
+        value = read(self._desk.published.durable, token, key)
         return pb.GetResponse(found=value is not None, value=value or b"")
 
     async def Wait(self, request: pb.WaitRequest, context: grpc.aio.ServicerContext) -> pb.WaitResponse:
@@ -161,7 +161,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         with self._desk.waits.waiting(key) as woken:
             async with Desk.within(limit_s) as limit:
                 while True:
-                    value = read_key(self._desk.published.durable, token, key)
+                    value = read(self._desk.published.durable, token, key)
                     if value is not None:
                         return pb.WaitResponse(found=True, value=value)
                     self._desk.check_ready()
@@ -209,8 +209,9 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
             raise WrongJob(JobId(job_id[: wire.MAX_NAME_BYTES]), served)
 
     def _node(self, node_id: str) -> pb.Node | None:
-        nodes = self._view("").nodes
-        return next((wire_out.node_to_proto(node) for node in nodes if node.node == node_id), None)
+        published = self._desk.published
+        entry = published.durable.nodes.get(NodeId(node_id))
+        return None if entry is None else wire_out.node_to_proto(node_view(published, entry))
 
     def _checked_order(self, request: Any, *names: str) -> Violations:
         wrong = Violations()

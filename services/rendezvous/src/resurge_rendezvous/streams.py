@@ -31,6 +31,11 @@ class LauncherStream:
     _ended: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def refusal(self) -> RpcProblem | None:
+        """What the stream was ended with."""
+        return self._end
+
     def put_goal(self, goal: attach_pb2.Desired) -> None:
         """The node's whole desired state; an older one that was not sent yet is forgotten."""
         if self._goal is None or goal.revision >= self._goal.revision:

@@ -30,7 +30,7 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return None
         case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
             return _of_incident(what)
-        case f.RecoveryClosed() | f.RecoveryAmended() | f.GenerationStalled() | f.NoRestartLatched():
+        case f.RecoveryClosed() | f.RecoveryAmended() | f.SplitRuledOut() | f.NoRestartLatched():
             return _of_recovery(what)
         case (
             f.NodeAdmitted()
@@ -41,8 +41,9 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             | f.WouldExclude()
         ):
             return _of_node(what)
-        case f.JobOpened(spec=spec):
-            return "job_opened", {"job": spec.job_id, "min_nodes": spec.min_nodes, "max_nodes": spec.max_nodes}
+        case f.JobOpened(spec=spec, attempt=attempt):
+            nodes = f"{spec.min_nodes}:{spec.max_nodes}"
+            return "job_opened", {"job": spec.job_id, "attempt": attempt, "nodes": nodes}
         case f.AttemptRaised(attempt=attempt, because=because):
             return "attempt_raised", {"attempt": attempt, **_why(because)}
         case f.JournalBehindAdopted(generation=generation, attempt=attempt, because=because):
@@ -90,7 +91,7 @@ def _of_incident(
 
 
 def _of_recovery(
-    what: f.RecoveryClosed | f.RecoveryAmended | f.GenerationStalled | f.NoRestartLatched,
+    what: f.RecoveryClosed | f.RecoveryAmended | f.SplitRuledOut | f.NoRestartLatched,
 ) -> tuple[str, dict[str, Any]]:
     match what:
         case f.RecoveryClosed(record=record):
@@ -103,8 +104,8 @@ def _of_recovery(
             }
         case f.RecoveryAmended(incident=incident, spans=spans):
             return "recovery_amended", {"incident": incident, "spans": len(spans)}
-        case f.GenerationStalled(generation=generation, node=node):
-            return "generation_stalled", {"generation": generation, "node": node}
+        case f.SplitRuledOut(generation=generation, because=because):
+            return "split_ruled_out", {"generation": generation, **_why(because)}
         case f.NoRestartLatched(no_restart=no_restart):
             return "no_restart_latched", {"exit_code": no_restart.exit_code, **_why(no_restart.because)}
 

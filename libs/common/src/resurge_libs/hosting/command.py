@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from resurge_libs.config.flags import settings_options
-from resurge_libs.config.settings import UsageProblem, print_config
+from resurge_libs.config.settings import ServiceSettings, UsageProblem, print_config
 from resurge_libs.hosting.module import Target
 from resurge_libs.hosting.run import exit_with, run
 from resurge_libs.hosting.settings import HostSettings, LimitSettings, plan
@@ -30,7 +30,8 @@ def host_command(prog: str, known: Sequence[Target], about: str) -> click.Comman
         raise SystemExit(code)
 
     function: Any = serve
-    for cls in reversed((HostSettings, LimitSettings, *(target.settings for target in known))):
+    classes: list[type[ServiceSettings]] = [HostSettings, LimitSettings, *(target.settings for target in known)]
+    for cls in reversed(classes):
         leave_out = ("targets",) if cls is HostSettings and len(known) == 1 else ()
         function = settings_options(cls, leave_out)(function)
     function = click.option("--print-config", "show_config", is_flag=True, help="Show each setting and its source.")(
