@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,15 +65,16 @@ class Crew:
 
 def crew(run_dirs: Mapping[str, Path]) -> Crew:
     """Read all pages of the launchers with these run directories now; one that is being made or removed is left out."""
-    seen = [
-        rank
-        for node, run_dir in run_dirs.items()
-        for home in page_homes(run_dir)
-        for page in home.rglob("*.page")
-        if (rank := _rank(node, page))
-    ]
+    seen = [rank for node, run_dir in run_dirs.items() for page in _pages(run_dir) if (rank := _rank(node, page))]
     newest = max((rank.view.generation for rank in seen), default=0)
     return Crew(newest, tuple(sorted((r for r in seen if r.view.generation == newest), key=lambda r: r.rank)))
+
+
+def _pages(run_dir: Path) -> Iterator[Path]:
+    # os.walk passes over a folder that goes away meanwhile
+    for home in page_homes(run_dir):
+        for folder, _, names in os.walk(home):
+            yield from (Path(folder, name) for name in names if name.endswith(".page"))
 
 
 def remove_pages(run_dir: Path) -> None:
