@@ -156,7 +156,7 @@ class Cluster:
 
     def ask(self, *words: str) -> str:
         """What a `resurge` command about this job prints; empty when it failed."""
-        command = [*RESURGE, *words, "--rdzv-endpoint", self.endpoint, "--rdzv-id", JOB]
+        command = [*RESURGE, *words, "--endpoint", self.endpoint]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
         return answer.stdout if answer.returncode == 0 else ""
 
