@@ -137,6 +137,8 @@ class Story:
         records = self.cluster.recoveries_within(10)
         print(f"\n{self.cluster.ask('recoveries')}", flush=True)
         require(len(records) == 4, f"{len(records)} recoveries are recorded, 4 took place")
+        outcomes = [record["outcome"] for record in records]
+        require(set(outcomes) == {"recovered"}, f"the recoveries ended as {outcomes}")
 
     def compare(self, disturbed: str) -> None:
         """Run the same training in peace and compare all parameters."""
