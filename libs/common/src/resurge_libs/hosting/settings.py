@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from annotated_types import Gt
+from pydantic import BeforeValidator, create_model
 
+from resurge_libs.config.durations import NEVER, seconds_of
 from resurge_libs.config.flags import flags_of
 from resurge_libs.config.settings import Loaded, ServiceSettings, UsageProblem, load, suggestion
+from resurge_libs.core.limit_rows import ROWS
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.hosting.module import Target
 from resurge_libs.hosting.usage import UsageError
@@ -46,22 +48,10 @@ class HostSettings(ServiceSettings):
     log_json: Annotated[bool, "Write log events as JSON lines."] = False
 
 
-class LimitSettings(ServiceSettings):
-    """The given time limits of a service process; all others derive from them."""
+class LimitTable(ServiceSettings):
+    """The time limits of a service process; one field per row of the table, None where the row's own rule gives it."""
 
     SECTION: ClassVar[str] = "limits"
-
-    lease_ttl_s: Annotated[float, Gt(0), "A node's promise of life, unless the job brings its own."] = 5.0
-    fault_grace_s: Annotated[float, Gt(0), "From TERM to KILL after a fault, unless the job brings its own."] = 0.5
-    quorum_wait_s: Annotated[float, Gt(0), "A round below MIN nodes; then a named end."] = 600.0
-    all_lost_wait_s: Annotated[float, Gt(0), "All nodes of a generation unreachable; then go on, if fenced."] = 60.0
-    start_process_group_limit_s: Annotated[float, Gt(0), "From spawn to a ready process group."] = 300.0
-    start_restore_limit_s: Annotated[float, Gt(0), "From there to the restored checkpoint."] = 900.0
-    start_first_step_limit_s: Annotated[float, Gt(0), "From there to the first committed step."] = 900.0
-    finish_skew_limit_s: Annotated[float, Gt(0), "A rank that ended with 0 while its peers run."] = 300.0
-    settle_s: Annotated[float | None, "A start without milestones counts as STARTED_ONLY."] = None
-    last_call_s: Annotated[float | None, "A round with a quorum waits for nodes that were active before."] = None
-    verdict_limit_s: Annotated[float | None, "A silent policy; then the default verdict."] = None
 
     def limits(self) -> TimeLimits:
         """The whole table. Raises UsageProblem naming two values in a wrong order."""
@@ -70,6 +60,21 @@ class LimitSettings(ServiceSettings):
             return TimeLimits(**given)
         except WrongOrder as error:
             raise UsageProblem(f"limits: {error}") from None
+
+
+def _duration(value: object) -> object:
+    """A duration as files and variables write it; `none` asks for the table's own value."""
+    if not isinstance(value, str):
+        return value
+    return None if value.strip().lower() in NEVER else seconds_of(value)
+
+
+# every row, so that one file and one environment serve launchers and services alike
+_LIMIT_FIELDS: dict[str, Any] = {
+    row.name: (Annotated[float | None, BeforeValidator(_duration), f"{row.bounds}; {row.derived_from}."], None)
+    for row in ROWS
+}
+LimitSettings: type[LimitTable] = create_model("LimitSettings", __base__=LimitTable, **_LIMIT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

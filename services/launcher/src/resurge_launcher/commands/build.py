@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import Place, endpoint_of, node_of
@@ -40,7 +39,9 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     place = node_of(resolved, here.environ, here.host_name, max_nodes)
     endpoint, notices = endpoint_of(resolved, here.environ, max_nodes)
     job_id = job_id_of(resolved, here, several=endpoint is not None)
-    limits, heartbeat_s = limits_of(resolved, conf.limits)
+    given_limits = given_limits_of(resolved, conf.limits)
+    limits = limits_of(resolved, given_limits)
+    hang = resolved["hang_limit_s"]
     serve_here = _serves_here(endpoint, conf.is_host)
     settings = RunSettings(
         job_id=job_id,
@@ -70,7 +71,8 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         rdzv_conf=resolved["rdzv_conf"].value or {},
         config_path=config,
         limits=limits,
-        rank_heartbeat_limit_s=heartbeat_s,
+        given_limits=given_limits,
+        rank_heartbeat_limit_s=None if hang.is_given and hang.value is None else limits.hang_limit_s,
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         on_excluded=OnExcluded(resolved["on_excluded"].value),
         signals_to_handle=resolved["signals_to_handle"].value,
@@ -185,21 +187,23 @@ def attempt_of(resolved: Resolved, environ: Mapping[str, str]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> tuple[TimeLimits, float | None]:
-    """The table of time limits, in order, and the heartbeat limit (None: never)."""
-    given: dict[str, Any] = dict(from_conf)
+def given_limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> dict[str, float]:
+    """The time limits that somebody gave, by name; those of --rdzv-conf give way to their own options."""
+    given = dict(from_conf)
     for item in resolved.values():
         if item.option.section == "limits" and item.is_given and item.value is not None:
             given[item.option.name] = item.value
-    heartbeat = resolved["hang_limit_s"]
+    return given
+
+
+def limits_of(resolved: Resolved, given: Mapping[str, float]) -> TimeLimits:
+    """The whole table of time limits, in order. Raises UsageProblem naming two values in a wrong order."""
     try:
-        limits = TimeLimits(**given)
+        return TimeLimits(**given)
     except WrongOrder as wrong:
         named = ", ".join(item.field for item in resolved.values() if item.option.section == "limits" and item.is_given)
-        raise UsageProblem(
-            named or "--rdzv-conf", str(wrong).rstrip("."), "See --print-config for all of them."
-        ) from None
-    return limits, None if heartbeat.is_given and heartbeat.value is None else limits.hang_limit_s
+        right = "--print-config shows all of them."
+        raise UsageProblem(named or "--rdzv-conf", str(wrong).rstrip("."), right) from None
 
 
 def token_of(endpoint: Endpoint | None, environ: Mapping[str, str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 import signal
 from collections.abc import Callable, Mapping
 
 from resurge_launcher.settings import Std, StreamChoice
+from resurge_libs.config.durations import NEVER, seconds_of
 from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
 
 DEFAULT_PORT = 29400  # torchrun's own default of --rdzv-endpoint without a port
@@ -15,8 +15,6 @@ MAX_NODES = 1_000_000
 MAX_WORKERS_PER_NODE = 4096
 ENDPOINT_RIGHT = f"Give HOST:PORT, [IPV6]:PORT or unix:/PATH, for example n0:{DEFAULT_PORT}."
 _STREAM_PER_RANK = re.compile(r"^\d+:[0-3](,\d+:[0-3])*$")
-_DURATION = re.compile(r"^([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)(ms|s|m|h)?$")
-_UNITS_S = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _JOB_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$")
 _NODE_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,254}$")
 
@@ -89,19 +87,15 @@ def nproc(value: str) -> int | str:
 
 def seconds(value: str) -> float:
     """A duration: a number of seconds, or with a unit, for example 500ms, 2s, 10m, 1h."""
-    right = "Give seconds, or a number with ms, s, m or h, for example 30 or 500ms."
-    found = _DURATION.match(value.strip().lower())
-    if found is None:
-        raise Wrong(f"{value!r} is not a duration", right)
-    duration_s = float(found[1]) * _UNITS_S[found[2]]
-    if not math.isfinite(duration_s):
-        raise Wrong(f"{value!r} is not finite", right)
-    return duration_s
+    try:
+        return seconds_of(value)
+    except ValueError as error:
+        raise Wrong(str(error), "Give seconds, or a number with ms, s, m or h, for example 30 or 500ms.") from None
 
 
 def seconds_or_never(value: str) -> float | None:
     """A duration, or none/null for no limit."""
-    return None if value.strip().lower() in ("none", "null", "") else seconds(value)
+    return None if value.strip().lower() in NEVER else seconds(value)
 
 
 def port(value: str) -> int:
