@@ -34,7 +34,7 @@ def test_given_limits_are_taken_and_the_others_follow():
 
 @pytest.mark.parametrize("environ", [{"lease_ttl_s": "soon"}, {"beat_interval_s": "4"}, {"lease_ttl": "4"}])
 def test_nonsense_and_wrong_orders_are_refused_by_name(environ):
-    with pytest.raises(UsageProblem, match="lease_ttl_s|LEASE_TTL_S|beat_interval_s"):
+    with pytest.raises(UsageProblem, match=r"lease_ttl_s|LEASE_TTL_S|beat_interval_s"):
         limits(**environ)
 
 
