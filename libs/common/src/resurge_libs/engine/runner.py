@@ -296,14 +296,21 @@ class Engine(Generic[S]):
                 _settle(item.asked.reply, error=item.error)
                 continue
             self._published = item.step.state
-            if self._options.on_step is not None:
-                self._options.on_step(item.asked.event, item.step)
+            self._tell(item.asked.event, item.step)
             for action in item.step.actions:
                 if isinstance(action, Reply):
                     _settle(item.asked.reply, action.value)
                 else:
                     self._run_effect(action)
             _settle(item.asked.reply)
+
+    def _tell(self, event: Any, step: Step[Any]) -> None:
+        if self._options.on_step is None:
+            return
+        try:
+            self._options.on_step(event, step)
+        except Exception:  # the root of one observer: those who asked still get their answers
+            _log.exception("observer_failed event=%s", type(event).__name__)
 
     def _run_effect(self, action: Any) -> None:
         try:

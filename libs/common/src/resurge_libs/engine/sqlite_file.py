@@ -26,6 +26,9 @@ WAL_MAGIC = (0x377F0682, 0x377F0683)
 SNAPSHOTS_KEPT = 2
 MAX_SET_ASIDE = 1000
 
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What a damaged file raises: a broken schema can even break the text of the error."""
+
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE entries (seq INTEGER PRIMARY KEY, body BLOB NOT NULL, chain BLOB NOT NULL);
@@ -139,7 +142,10 @@ def check_identity(path: Path, db: sqlite3.Connection, job: str) -> None:
 
 
 def read(db: sqlite3.Connection) -> Content:
-    """All whole content, from the last whole snapshot on. Raises sqlite3.DatabaseError when pages are unreadable."""
+    """All whole content, from the last whole snapshot on. Raises sqlite3.DatabaseError when the file is damaged."""
+    (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()  # damage that only a later write would meet counts too
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
     snapshot = _last_whole(db.execute("SELECT seq, body, chain, body_digest FROM snapshots ORDER BY seq DESC"))
     since = snapshot.seq if snapshot else 0
     chain = snapshot.chain if snapshot else first_chain()
@@ -225,6 +231,8 @@ def _whole_prefix(found: Iterator[tuple[int, bytes, bytes]], since: int, chain: 
     for seq, body, stored in found:
         if seq != expected:
             return rows, f"lacks entry {expected}"
+        if not isinstance(body, bytes):
+            return rows, f"entry {seq} is not whole"
         chain = next_chain(chain, seq, body)
         if chain != stored:
             return rows, f"entry {seq} is not as it was written"
@@ -239,6 +247,8 @@ def _whole_prefix(found: Iterator[tuple[int, bytes, bytes]], since: int, chain: 
 
 def _last_whole(found: Iterator[tuple[int, bytes, bytes, bytes]]) -> SnapshotRow | None:
     for seq, body, chain, digest in found:
+        if not (isinstance(body, bytes) and isinstance(chain, bytes)):
+            continue  # a damaged page can show any type in any column
         if hashlib.sha256(body + chain).digest() == digest:
             return SnapshotRow(seq, body, chain)
     return None
@@ -247,7 +257,7 @@ def _last_whole(found: Iterator[tuple[int, bytes, bytes, bytes]]) -> SnapshotRow
 def _until_error(db: sqlite3.Connection, query: str) -> Iterator[tuple]:
     try:
         yield from db.execute(query)
-    except sqlite3.DatabaseError:
+    except DAMAGE:
         return
 
 

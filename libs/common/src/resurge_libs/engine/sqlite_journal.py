@@ -179,7 +179,7 @@ def _open_existing(path: Path, job: str) -> tuple[sqlite3.Connection, Content, D
         if _is_missing_table(error):
             return _salvaged(path, job)
         raise
-    except sqlite3.DatabaseError:
+    except sqlite_file.DAMAGE:
         if db is not None:
             db.close()
         return _salvaged(path, job)
@@ -198,7 +198,7 @@ def _salvaged(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage
     kept = sqlite_file.set_aside(path)
     try:
         content = sqlite_file.salvage(path)
-    except sqlite3.DatabaseError:
+    except sqlite_file.DAMAGE:
         content = Content(None, ())
     return _rebuild(path, job, content, f"{path} is damaged", kept)
 
