@@ -217,3 +217,12 @@ async def test_a_journal_of_an_earlier_rules_version_gets_a_snapshot_at_start():
         engine.start(restored.last_seq, restored.rules_version)
         taken = bench.journal.last_snapshot
         assert (taken.seq if taken else None) == seq
+
+
+async def test_a_broken_observer_keeps_no_answer_back():
+    def observer(event, step):
+        raise ValueError("an observer that breaks")
+
+    bench = Bench(on_step=observer)
+    assert await bench.engine.ask(Add(1)) == 1
+    assert bench.effects.ran == ["added 1"]

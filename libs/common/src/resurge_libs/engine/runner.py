@@ -18,8 +18,9 @@ from typing import Any, Generic, TypeVar, cast
 
 from resurge_libs.core import codec
 from resurge_libs.core.instant import Instant
-from resurge_libs.core.machine import Machine, Reply, Step
+from resurge_libs.core.machine import Machine, Step
 from resurge_libs.core.refusals import InternalFault, Overloaded, RpcProblem
+from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, settle
 from resurge_libs.engine.ports import Clock, Effects, Entry, Journal, JournalFailed, Snapshot
 from resurge_libs.engine.replay import fact_record
 
@@ -57,36 +58,21 @@ class EngineOptions:
     """Called once when the journal failed: the process should exit with a named error."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    event: Any
-    reply: asyncio.Future[Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
-    """What leaves once all earlier steps are durable: the effects of a step, or a refusal."""
-
-    asked: _Asked
-    step: Step[Any] | None
-    error: BaseException | None = None
-
-
 class Engine(Generic[S]):
     """Owns one machine's state in one event loop. All methods belong to that loop's thread."""
 
     def __init__(
         self, machine: Machine[S], state: S, journal: Journal, effects: Effects, clock: Clock, options: EngineOptions
     ) -> None:
-        self._machine, self._journal, self._effects, self._clock = machine, journal, effects, clock
-        self._options = options
-        self._state = self._published = state
+        self._machine, self._journal, self._clock, self._options = machine, journal, clock, options
+        self._outlet = Outlet(effects, options.on_step, state)
+        self._state = state
         self._seq = 0
-        self._inbox: deque[_Asked] = deque()
+        self._inbox: deque[Asked] = deque()
         self._batch: list[Entry] = []
         self._snapshot: Snapshot | None = None
-        self._outgoing: list[_Outgoing] = []
-        self._in_flight: deque[tuple[Future[None], list[_Outgoing]]] = deque()
+        self._outgoing: list[Outgoing] = []
+        self._in_flight: deque[tuple[Future[None], list[Outgoing]]] = deque()
         self._digester = codec.Digester()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -104,7 +90,7 @@ class Engine(Generic[S]):
     @property
     def published(self) -> S:
         """The state after the last durable step: what others may see."""
-        return self._published
+        return cast(S, self._outlet.published)
 
     @property
     def failure(self) -> JournalFailed | None:
@@ -126,7 +112,7 @@ class Engine(Generic[S]):
 
     def post(self, event: Any) -> None:
         """Put an event into the inbox. Raises JournalFailed once the engine stopped deciding, Overloaded when full."""
-        self._put(_Asked(event, None))
+        self._put(Asked(event, None))
 
     def ask(self, event: Any) -> asyncio.Future[Any]:
         """Put an event into the inbox; the future gets the step's Reply once it is durable.
@@ -135,7 +121,7 @@ class Engine(Generic[S]):
         when `step` failed, and JournalFailed when the decision could not be made durable.
         """
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._put(_Asked(event, reply))
+        self._put(Asked(event, reply))
         return reply
 
     async def stop(self) -> None:
@@ -151,7 +137,7 @@ class Engine(Generic[S]):
 
     # one turn: late clock, inbox, tick, journal
 
-    def _put(self, asked: _Asked) -> None:
+    def _put(self, asked: Asked) -> None:
         if self._failure is not None:
             raise self._failure
         if self._stopped:
@@ -190,7 +176,7 @@ class Engine(Generic[S]):
         self._timer_due = None
         self._not_before = Instant(now + AFTER_PAUSE_S)
         if self._options.paused is not None:
-            self._apply(_Asked(self._options.paused(late_s), None), now)
+            self._apply(Asked(self._options.paused(late_s), None), now)
 
     def _tick_if_due(self, now: Instant) -> None:
         deadline = self._machine.next_deadline(self._state)
@@ -199,7 +185,7 @@ class Engine(Generic[S]):
         if self._not_before is not None and now < self._not_before:
             return
         self._not_before = None
-        self._apply(_Asked(self._options.tick(), None), now)
+        self._apply(Asked(self._options.tick(), None), now)
 
     def _arm(self, now: Instant) -> None:
         if self._timer is not None:
@@ -214,12 +200,12 @@ class Engine(Generic[S]):
         self._timer_due = Instant(now + wait_s)
         self._timer = self._loop.call_later(wait_s, self._turn)
 
-    def _apply(self, asked: _Asked, now: Instant) -> None:
+    def _apply(self, asked: Asked, now: Instant) -> None:
         try:
             step = self._machine.step(self._state, asked.event, now)
             entry = self._entry(asked.event, step) if step.facts else None
         except RpcProblem as refusal:
-            self._outgoing.append(_Outgoing(asked, None, refusal))
+            self._outgoing.append(Outgoing(asked, None, refusal))
             return
         except Exception as error:  # the root of one event: answered INTERNAL, not stored, so no restart meets it again
             self._rejected(asked, error)
@@ -230,7 +216,7 @@ class Engine(Generic[S]):
             self._batch.append(entry)
             if entry.seq % self._options.snapshot_every == 0:
                 self._snapshot = self._snapshot_of(step.state, entry)
-        self._outgoing.append(_Outgoing(asked, step))
+        self._outgoing.append(Outgoing(asked, step))
 
     def _entry(self, event: Any, step: Step[Any]) -> Entry:
         return Entry(
@@ -247,8 +233,8 @@ class Engine(Generic[S]):
     def _snapshot_of(self, state: Any, entry: Entry) -> Snapshot:
         return Snapshot(entry.seq, codec.encode(state.durable), entry.state_digest, entry.rules_version)
 
-    def _rejected(self, asked: _Asked, error: Exception) -> None:
-        self._outgoing.append(_Outgoing(asked, None, InternalFault(f"{type(asked.event).__name__}: {error!r}")))
+    def _rejected(self, asked: Asked, error: Exception) -> None:
+        self._outgoing.append(Outgoing(asked, None, InternalFault(f"{type(asked.event).__name__}: {error!r}")))
         if self._options.on_rejected is not None:
             self._options.on_rejected(asked.event, error)
         else:
@@ -273,7 +259,7 @@ class Engine(Generic[S]):
             self._durable()
         else:
             ready, self._outgoing = self._outgoing, []
-            self._run_all(ready)
+            self._outlet.run(ready)
 
     def _durable_from_thread(self, future: Future[None]) -> None:
         assert self._loop is not None
@@ -288,35 +274,7 @@ class Engine(Generic[S]):
                 self._fail(error)
                 return
             self._in_flight.popleft()
-            self._run_all(ready)
-
-    def _run_all(self, ready: list[_Outgoing]) -> None:
-        for item in ready:
-            if item.step is None:
-                _settle(item.asked.reply, error=item.error)
-                continue
-            self._published = item.step.state
-            self._tell(item.asked.event, item.step)
-            for action in item.step.actions:
-                if isinstance(action, Reply):
-                    _settle(item.asked.reply, action.value)
-                else:
-                    self._run_effect(action)
-            _settle(item.asked.reply)
-
-    def _tell(self, event: Any, step: Step[Any]) -> None:
-        if self._options.on_step is None:
-            return
-        try:
-            self._options.on_step(event, step)
-        except Exception:  # the root of one observer: those who asked still get their answers
-            _log.exception("observer_failed event=%s", type(event).__name__)
-
-    def _run_effect(self, action: Any) -> None:
-        try:
-            self._effects.run(action)
-        except Exception:  # the root of one effect: a broken one must not keep the others from running
-            _log.exception("effect_failed action=%s", type(action).__name__)
+            self._outlet.run(ready)
 
     def _fail(self, error: BaseException) -> None:
         failure = error if isinstance(error, JournalFailed) else JournalFailed(f"the journal failed: {error!r}")
@@ -327,19 +285,10 @@ class Engine(Generic[S]):
         self._outgoing, self._batch = [], []
         self._inbox.clear()
         for asked in waiting:
-            _settle(asked.reply, error=failure)
+            settle(asked.reply, error=failure)
         if self._timer is not None:
             self._timer.cancel()
         if self._options.on_failed is not None:
             self._options.on_failed(failure)
         else:
             _log.critical("journal_failed reason=%s", failure)
-
-
-def _settle(reply: asyncio.Future[Any] | None, value: Any = None, error: BaseException | None = None) -> None:
-    if reply is None or reply.done():
-        return
-    if error is not None:
-        reply.set_exception(error)
-    else:
-        reply.set_result(value)
