@@ -1,0 +1,233 @@
+"""The launcher's one stream to rendezvous: what it observes goes up, what is wanted of it comes down.
+
+Level-triggered: only the newest observed state is worth sending, the whole of it goes up on each new stream, and with
+every change. Beats carry four times, which give the lease and the offset of the two clocks. Reconnects for ever, after
+a short random wait; what ends it is a definite refusal or `stop`. Decides nothing: all news become events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_launcher.core import happenings as h
+from resurge_launcher.wire import BadDesired, Times, desired_from_proto, duration, observed_to_proto
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import (
+    AlreadyAttached,
+    BadRequest,
+    NotYourNode,
+    RpcProblem,
+    Superseded,
+    Unauthenticated,
+    Unimplemented,
+    VersionMismatch,
+    WrongJob,
+)
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.rpc.auth import token_metadata
+from resurge_libs.rpc.channel import open_channel
+from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.errors import problem_of
+
+GOODBYE_LIMIT_S = 0.5
+"""How long the last observed state may take to leave."""
+_HOPELESS = (WrongJob, VersionMismatch, BadRequest, Unauthenticated, NotYourNode, Unimplemented)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """How rendezvous is reached."""
+
+    endpoint: Endpoint
+    limits: TimeLimits
+    token: str | None = None
+
+
+class ControlStream:
+    """Holds the stream open. `post` takes events; `hello` makes the greeting, as it should be at that moment."""
+
+    def __init__(
+        self, where: Where, times: Times, hello: Callable[[], attach_pb2.Hello], post: Callable[[h.Event], None]
+    ) -> None:
+        self._where = where
+        self._times = times
+        self._hello = hello
+        self._post = post
+        self._observed: attach_pb2.Observed | None = None
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._offset: _ClockOffset | None = None
+        self._beat_due = True
+        self._sequence = 0
+        self._task: asyncio.Task[None] | None = None
+        self._sent_all = asyncio.Event()
+        self.is_up = False
+
+    def start(self) -> None:
+        """Begin to connect; needs a running loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def observed(self, observed: h.Observed) -> None:
+        """The newest state; what was not sent yet is replaced."""
+        self._observed = observed_to_proto(observed, self._times)
+        self._sent_all.clear()
+        self._changed.set()
+
+    async def stop(self) -> None:
+        """Send what is left, for a short time, and close."""
+        if self.is_up:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._sent_all.wait(), GOODBYE_LIMIT_S)
+        self._closing = True
+        self._changed.set()
+        if self._task is not None:
+            done, _ = await asyncio.wait({self._task}, timeout=GOODBYE_LIMIT_S)
+            if not done:
+                self._task.cancel()
+                await asyncio.wait({self._task}, timeout=GOODBYE_LIMIT_S)
+
+    # ------------------------------------------------------------------------------------------------ connecting
+
+    async def _run(self) -> None:
+        channel = open_channel(self._where.endpoint, self._where.limits, self._where.token)
+        try:
+            while not self._closing:
+                if not await self._attach(channel):
+                    return
+                await self._pause()
+        finally:
+            await channel.close(None)
+
+    async def _pause(self) -> None:
+        limits = self._where.limits
+        wait_s = random.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s)
+        give_up_at = time.monotonic() + wait_s
+        while not self._closing and (left_s := give_up_at - time.monotonic()) > 0:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left_s)
+
+    async def _attach(self, channel: grpc.aio.Channel) -> bool:
+        """Hold one stream until it ends; False when there is no use in another."""
+        stub = rendezvous_pb2_grpc.RendezvousServiceStub(channel)
+        call: Any = stub.Attach(metadata=token_metadata(self._where.token))
+        sender = asyncio.get_running_loop().create_task(self._send(call))
+        sentence = "rendezvous closed the stream"
+        try:
+            async for response in call:
+                self._received(response.desired)
+        except grpc.RpcError as error:
+            problem = problem_of(error)
+            refused = _refused(problem)
+            if refused is not None:
+                self._post(refused)
+                return False
+            sentence = str(problem)
+        except BadDesired as error:
+            sentence = str(error)
+        finally:
+            self.is_up = False
+            call.cancel()
+            sender.cancel()
+            await asyncio.wait({sender})
+        if not self._closing:
+            self._post(h.StreamLost(sentence))
+        return not self._closing
+
+    # --------------------------------------------------------------------------------------------------- sending
+
+    async def _send(self, call: Any) -> None:
+        """Whatever is new, at once; a beat when it is due. A broken stream is told by the reading side."""
+        hello: attach_pb2.Hello | None = self._hello()
+        self._beat_due = True
+        beat_at = time.monotonic()
+        self._changed.set()
+        try:
+            while not self._closing:
+                wait_s = beat_at - time.monotonic()
+                if wait_s > 0 and not self._changed.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), wait_s)
+                beats = time.monotonic() >= beat_at
+                if beats:
+                    beat_at = time.monotonic() + self._where.limits.beat_interval_s
+                self._changed.clear()
+                message = self._message(hello, beats)
+                if message is not None:
+                    hello = None
+                    await call.write(message)
+                    if not self._changed.is_set():
+                        self._sent_all.set()
+            await call.done_writing()
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            return
+
+    def _message(self, hello: attach_pb2.Hello | None, beats: bool) -> rendezvous_pb2.AttachRequest | None:
+        if self._observed is None:
+            return None
+        request = rendezvous_pb2.AttachRequest(observed=self._observed)
+        if hello is not None:
+            request.observed.hello.CopyFrom(hello)
+        if beats:
+            self._sequence += 1
+            beat = request.observed.beat
+            beat.sequence = self._sequence
+            beat.sent.CopyFrom(self._times.stamp(Instant(time.monotonic())))
+            if self._offset is not None:
+                beat.clock_offset.CopyFrom(duration(self._offset.offset_s))
+                beat.clock_error.CopyFrom(duration(self._offset.error_s))
+        return request
+
+    # ------------------------------------------------------------------------------------------------- receiving
+
+    def _received(self, desired: attach_pb2.Desired) -> None:
+        if not self.is_up:
+            self.is_up = True
+            self._post(h.StreamUp())
+        event = desired_from_proto(desired)
+        if event is not None:
+            self._post(event)
+        if desired.HasField("beat_reply"):
+            self._acknowledged(desired.beat_reply)
+
+    def _acknowledged(self, reply: attach_pb2.BeatReply) -> None:
+        now = time.monotonic()
+        sent = self._times.of(reply.launcher_sent)
+        received, answered = self._times.of(reply.received), self._times.of(reply.sent)
+        offset_s = ((received - sent) + (answered - now)) / 2
+        error_s = max(0.0, ((now - sent) - (answered - received)) / 2)
+        self._offset = _ClockOffset(offset_s, error_s)
+        # never trust more than was asked for: the lease counts from sending, and sending cannot lie ahead
+        self._post(h.BeatAcked(Instant(min(sent, now)), reply.lease_ttl.ToNanoseconds() / 1e9))
+
+
+@dataclass(frozen=True, slots=True)
+class _ClockOffset:
+    offset_s: float
+    error_s: float
+
+
+def _refused(problem: RpcProblem) -> h.Refused | None:
+    """The definite answers after which trying again is wrong."""
+    match problem:
+        case Superseded():
+            return h.Refused(h.Refusal.SUPERSEDED, Because(Reason.SUPERSEDED, str(problem)))
+        case AlreadyAttached():
+            return h.Refused(h.Refusal.ALREADY_ATTACHED, Because(Reason.ALREADY_ATTACHED, str(problem)))
+        case VersionMismatch():
+            return h.Refused(h.Refusal.NOT_WELCOME, Because(Reason.VERSION_MISMATCH, str(problem)))
+        case _ if isinstance(problem, _HOPELESS):
+            return h.Refused(h.Refusal.NOT_WELCOME, Because(Reason.BAD_REQUEST, str(problem)))
+        case _:
+            return None
