@@ -67,16 +67,17 @@ class ControlStream:
         self._observed: attach_pb2.Observed | None = None
         self._changed = asyncio.Event()
         self._closing = False
+        self._hurried = False
         self._offset: _ClockOffset | None = None
-        self._beat_due = True
         self._sequence = 0
         self._task: asyncio.Task[None] | None = None
         self._sent_all = asyncio.Event()
         self.is_up = False
 
-    def start(self) -> None:
-        """Begin to connect; needs a running loop."""
+    def start(self) -> asyncio.Task[None]:
+        """Begin to connect; needs a running loop. The task ends after `stop` and after a definite refusal."""
         self._task = asyncio.get_running_loop().create_task(self._run())
+        return self._task
 
     def observed(self, observed: h.Observed) -> None:
         """The newest state; what was not sent yet is replaced."""
@@ -99,24 +100,31 @@ class ControlStream:
 
     # ------------------------------------------------------------------------------------------------ connecting
 
+    def hurry(self) -> None:
+        """Somebody answers there again: try now."""
+        self._hurried = True
+        self._changed.set()
+
     async def _run(self) -> None:
-        channel = open_channel(self._where.endpoint, self._where.limits, self._where.token)
-        try:
-            while not self._closing:
+        while not self._closing:
+            # a channel of its own each time: an old one would wait out its own backoff first
+            channel = open_channel(self._where.endpoint, self._where.limits, self._where.token)
+            try:
                 if not await self._attach(channel):
                     return
-                await self._pause()
-        finally:
-            await channel.close(None)
+            finally:
+                await channel.close(None)
+            await self._pause()
 
     async def _pause(self) -> None:
         limits = self._where.limits
         wait_s = random.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s)
         give_up_at = time.monotonic() + wait_s
-        while not self._closing and (left_s := give_up_at - time.monotonic()) > 0:
+        while not self._closing and not self._hurried and (left_s := give_up_at - time.monotonic()) > 0:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), left_s)
+        self._hurried = False
 
     async def _attach(self, channel: grpc.aio.Channel) -> bool:
         """Hold one stream until it ends; False when there is no use in another."""
@@ -124,8 +132,10 @@ class ControlStream:
         call: Any = stub.Attach(metadata=token_metadata(self._where.token))
         sender = asyncio.get_running_loop().create_task(self._send(call))
         sentence = "rendezvous closed the stream"
+        # whoever does not answer beats for a whole lease is as good as gone, whatever its kernel says
+        silence_limit_s = self._where.limits.lease_ttl_s
         try:
-            async for response in call:
+            while (response := await asyncio.wait_for(call.read(), silence_limit_s)) is not grpc.aio.EOF:
                 self._received(response.desired)
         except grpc.RpcError as error:
             problem = problem_of(error)
@@ -134,6 +144,8 @@ class ControlStream:
                 self._post(refused)
                 return False
             sentence = str(problem)
+        except TimeoutError:
+            sentence = f"rendezvous said nothing for {silence_limit_s:g} s"
         except BadDesired as error:
             sentence = str(error)
         finally:
@@ -150,7 +162,6 @@ class ControlStream:
     async def _send(self, call: Any) -> None:
         """Whatever is new, at once; a beat when it is due. A broken stream is told by the reading side."""
         hello: attach_pb2.Hello | None = self._hello()
-        self._beat_due = True
         beat_at = time.monotonic()
         self._changed.set()
         try:

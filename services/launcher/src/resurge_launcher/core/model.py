@@ -299,10 +299,12 @@ class Exiting:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The end."""
+    """The end; what was seen last stays to be told."""
 
     code: int
-    generation: Generation
+    teardown: Teardown
+    signal: int | None = None
+    """The signal that the launcher left after."""
 
 
 Phase = Ready | Delayed | Starting | Running | Finished | TearingDown | Stuck | Leaving | Exiting | Exited

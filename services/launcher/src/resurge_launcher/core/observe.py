@@ -40,7 +40,7 @@ def observe(state: LauncherState) -> Observed:
         incident_id=story.incident_id,
         store_offer=state.offer,
         exit_acknowledged=isinstance(state.goal, ExitGoal),
-        leaving_signal=state.phase.signal if isinstance(state.phase, Leaving) else None,
+        leaving_signal=state.phase.signal if isinstance(state.phase, Leaving | Exited) else None,
     )
 
 
@@ -60,10 +60,8 @@ def _standing(phase: Phase) -> tuple[NodePhase, Generation, Crew | None]:
             return NodePhase.STUCK, teardown.generation, teardown.crew
         case Leaving(teardown):
             return NodePhase.LEAVING, teardown.generation, teardown.crew
-        case Exiting(teardown):
+        case Exiting(teardown) | Exited(_, teardown):
             return _exiting(teardown)
-        case Exited(_, generation):
-            return NodePhase.READY, generation, None
         case _:
             assert_never(phase)
 

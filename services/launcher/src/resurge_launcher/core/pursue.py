@@ -216,7 +216,8 @@ def _from_leaving(state: LauncherState, phase: Leaving, rules: Rules, now: Insta
     if not _gone(phase.teardown, rules, now):
         return None
     reason = Because(Reason.SIGNAL_RECEIVED, f"left after {crews.signal_name(phase.signal)}")
-    return _exited(state, phase.teardown, SIGNAL_EXIT_BASE + phase.signal, reason)
+    exited = Exited(SIGNAL_EXIT_BASE + phase.signal, phase.teardown, phase.signal)
+    return _exited(state, exited, reason)
 
 
 def _exiting(
@@ -240,11 +241,11 @@ def _from_exiting(state: LauncherState, phase: Exiting, rules: Rules, now: Insta
     acknowledged = isinstance(state.goal, ExitGoal) and state.goal.all_acknowledged
     if phase.decided and not acknowledged and now < phase.wait_until:
         return None
-    return _exited(state, phase.teardown, phase.code, phase.because)
+    return _exited(state, Exited(phase.code, phase.teardown), phase.because)
 
 
-def _exited(state: LauncherState, teardown: Teardown, code: int, because: Because) -> Move:
-    return replace(state, phase=Exited(code, teardown.generation)), (h.ExitWith(code, because),), because
+def _exited(state: LauncherState, exited: Exited, because: Because) -> Move:
+    return replace(state, phase=exited), (h.ExitWith(exited.code, because),), because
 
 
 def _gone(teardown: Teardown, rules: Rules, now: Instant) -> bool:

@@ -1,0 +1,304 @@
+"""One node's launcher put together: `run` holds the node, drives the machine, and returns the exit code.
+
+Decides nothing: the machine does. Order of the start: lock of the node, subreaper, control plane where it is to be
+started here, stream. Order of the end: last word on the stream, control plane, output, lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from resurge_api.rendezvous.v1 import attach_pb2
+from resurge_launcher import environment, wire
+from resurge_launcher.control_plane import ControlPlan, ControlPlane
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core import model as m
+from resurge_launcher.core.step import LauncherMachine
+from resurge_launcher.driver import Driver
+from resurge_launcher.effects import Effects, Hands
+from resurge_launcher.faults import FaultTeller
+from resurge_launcher.local_socket import LocalSocket
+from resurge_launcher.node_lock import NodeLock, NodeTaken
+from resurge_launcher.output import Funnel
+from resurge_launcher.pages import page_home
+from resurge_launcher.processes import kernel
+from resurge_launcher.processes.strays import Strays
+from resurge_launcher.settings import RunSettings
+from resurge_launcher.store_offer import StorePort, own_address
+from resurge_launcher.stream import ControlStream, Where
+from resurge_launcher.team import Shop
+from resurge_launcher.terminal import Terminal
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.obs import log
+from resurge_libs.rpc.endpoint import Endpoint
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+ENDING_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+OUTPUT_LIMIT_S = 1.0
+SOCKET_NAME = "workers.sock"
+CONTROL_SOCKET_NAME = "control.sock"
+REAP_PAUSE_S = 0.1
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def run(settings: RunSettings) -> int:
+    """Run this node's share of the job to its end; the exit code, as DESIGN section 6 has it."""
+    log.bind(job=settings.job_id, node=settings.node_id)
+    try:
+        settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        limit_s = settings.term_timeout_s if settings.take_over else None
+        lock = NodeLock.take(settings.run_dir, settings.node_id, limit_s)
+    except NodeTaken as taken:
+        log.event("already_attached", why=str(taken))
+        return EXIT_USAGE
+    except OSError as error:
+        log.event("run_dir_unusable", why=f"{settings.run_dir}: {error.strerror}")
+        return EXIT_USAGE
+    try:
+        kernel.become_subreaper()
+        return asyncio.run(_Agent(settings, lock).run())
+    finally:
+        lock.release()
+
+
+class _Agent:
+    """The parts of one launcher and their wiring."""
+
+    def __init__(self, settings: RunSettings, lock: NodeLock) -> None:
+        self._settings = settings
+        self._lock = lock
+        self._times = wire.Times(time.time_ns() - time.monotonic_ns())
+        self._endpoint = settings.endpoint or Endpoint(path=str(settings.run_dir / CONTROL_SOCKET_NAME))
+        self._address = ""
+        self._left: asyncio.Future[tuple[int, Because]] | None = None
+        self._crash: BaseException | None = None
+
+    async def run(self) -> int:
+        """From start to exit code."""
+        loop = asyncio.get_running_loop()
+        self._left = loop.create_future()
+        loop.set_exception_handler(self._crashed)
+        try:
+            self._address = await asyncio.to_thread(self._own_address)
+        except OSError as error:
+            log.event("control_unreachable", endpoint=str(self._endpoint), why=str(error))
+            return EXIT_USAGE
+        self._funnel = Funnel(Terminal())
+        self._control = self._control_plane()
+        self._strays = Strays(loop, environment.marks(self._settings.job_id, self._settings.node_id), self._exempt)
+        self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
+        self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, lambda gen: self._effects.read_pages(gen))
+        await self._socket.start()
+        self._effects = Effects(self._hands())
+        self._driver = Driver(LauncherMachine(self._rules()), self._effects.run)
+        self._handle_signals(loop)
+        return await self._live()
+
+    async def _live(self) -> int:
+        assert self._left is not None
+        self._driver.begin()
+        tasks = [self._stream.start()]
+        if self._control is not None:
+            tasks.append(self._control.start())
+        for task in tasks:
+            task.add_done_callback(self._task_ended)
+        code, because = await self._left
+        log.event("launcher_exits", code=code, reason=because.code, why=because.sentence)
+        await self._stream.stop()
+        if self._control is not None:
+            await self._control.stop(end_it=self._ends_control(because))
+        await self._socket.stop()
+        await self._effects.close()
+        await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
+        return code
+
+    # ---------------------------------------------------------------------------------------------------- parts
+
+    def _rules(self) -> m.Rules:
+        settings = self._settings
+        return m.Rules(
+            limits=settings.limits,
+            local_world_size=settings.nproc_per_node,
+            term_timeout_s=settings.term_timeout_s,
+            on_lost_control=m.OnLostControl(settings.on_lost_control.value),
+            on_excluded=m.OnExcluded(settings.on_excluded.value),
+            pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
+        )
+
+    def _hands(self) -> Hands:
+        settings = self._settings
+        facts = environment.NodeFacts(
+            job_id=settings.job_id,
+            node_id=settings.node_id,
+            incarnation=self._lock.memory.incarnation,
+            local_world_size=settings.nproc_per_node,
+            role=settings.role,
+            socket_path=str(self._socket.path),
+            beat_limit_s=settings.rank_heartbeat_limit_s or 0.0,
+        )
+        log_root = (settings.log_dir or settings.state_dir / "logs") / settings.job_id
+        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, log_root.absolute())
+        return Hands(
+            shop=shop,
+            strays=self._strays,
+            store=StorePort(self._address),
+            teller=FaultTeller(self._funnel),
+            upward=self._stream,
+            post=self._post,
+            now=Driver.now,
+            leave=self._leave,
+        )
+
+    def _where(self) -> Where:
+        return Where(self._endpoint, self._settings.limits, self._settings.job_token or None)
+
+    def _own_address(self) -> str:
+        several = self._settings.max_nodes > 1
+        host = self._endpoint.host if several and not self._endpoint.is_loopback else ""
+        return own_address(self._settings.local_addr, host, self._endpoint.port)
+
+    def _control_plane(self) -> ControlPlane | None:
+        settings = self._settings
+        if settings.endpoint is not None and not settings.serve_here:
+            return None
+        environ = {**settings.environ, **limit_variables(settings)}
+        plan = ControlPlan(
+            settings.job_id, self._endpoint, settings.state_dir.absolute(), environ, settings.config_path
+        )
+        return ControlPlane(plan, self._stream_hurry, self._control_useless)
+
+    def _stream_hurry(self) -> None:
+        self._stream.hurry()
+
+    def _control_useless(self, last_words: str) -> None:
+        because = Because(Reason.CONTROL_UNREACHABLE, f"the control plane cannot be started: {last_words}")
+        self._post(h.Refused(h.Refusal.NOT_WELCOME, because))
+
+    def _ends_control(self, because: Because) -> bool:
+        """An embedded control plane of a job that was not decided has nobody left to serve."""
+        return self._settings.endpoint is None and because.code in (Reason.SIGNAL_RECEIVED, Reason.CONTROL_UNREACHABLE)
+
+    def _exempt(self) -> set[int]:
+        return self._control.pids if self._control is not None else set()
+
+    # -------------------------------------------------------------------------------------------------- greeting
+
+    def _hello(self) -> attach_pb2.Hello:
+        settings, memory, state = self._settings, self._lock.memory, self._driver.state
+        hello = attach_pb2.Hello(
+            protocol_version=wire.PROTOCOL_VERSION,
+            job=job_spec(settings),
+            node_id=settings.node_id,
+            incarnation=memory.incarnation,
+            boot_id=_boot_id(),
+            host=settings.host_name,
+            pid=os.getpid(),
+            highest_generation=max(memory.highest_generation, state.highest_generation),
+            highest_attempt=max(memory.highest_attempt, state.highest_attempt),
+            domain=settings.domain,
+            local_world_size=settings.nproc_per_node,
+            take_over=settings.take_over,
+            address=self._address,
+        )
+        if settings.infra_rank is not None:
+            hello.infra_rank = settings.infra_rank
+        return hello
+
+    # ---------------------------------------------------------------------------------------------------- events
+
+    def _post(self, event: h.Event) -> None:
+        self._driver.post(event)
+        state, memory = self._driver.state, self._lock.memory
+        if state.highest_generation > memory.highest_generation or state.highest_attempt > memory.highest_attempt:
+            generation, attempt = int(state.highest_generation), int(state.highest_attempt)
+            self._lock.remember(replace(memory, highest_generation=generation, highest_attempt=attempt))
+
+    def _leave(self, code: int, because: Because) -> None:
+        assert self._left is not None
+        if not self._left.done():
+            self._left.set_result((code, because))
+
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        for number in self._settings.signals_to_handle:
+            loop.add_signal_handler(number, self._post, h.SignalReceived(int(number)))
+        loop.add_signal_handler(signal.SIGCHLD, loop.call_later, REAP_PAUSE_S, self._strays.reap_orphans)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._fail(task.exception())
+
+    def _crashed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            self._fail(error)
+        else:
+            log.event("loop_complaint", why=str(context.get("message")))
+
+    def _fail(self, error: BaseException | None) -> None:
+        """A fault of this program: no worker may outlive it, and nobody may wait for it."""
+        if self._crash is not None:
+            return
+        self._crash = error
+        with contextlib.suppress(AttributeError):  # it may have come before all parts were there
+            self._effects.kill_all()
+        log.event("launcher_failed", why=f"{type(error).__name__}: {error}", trace=_trace(error))
+        self._leave(EXIT_FAILED, Because(Reason.BAD_REQUEST, f"a fault of the launcher itself: {error}"))
+
+
+def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
+    """What the job is, as every launcher of it must say it alike."""
+    return attach_pb2.JobSpec(
+        job_id=settings.job_id,
+        attempt=settings.attempt,
+        min_nodes=settings.min_nodes,
+        max_nodes=settings.max_nodes,
+        max_restarts=settings.max_restarts,
+        segment=settings.segment,
+        command_digest=settings.command_digest,
+        strict_fence=settings.strict_fence,
+        lease_ttl=wire.duration(settings.limits.lease_ttl_s),
+        fault_grace=wire.duration(settings.limits.fault_grace_s),
+        no_restart_exit_code=settings.no_restart_exit_code,
+    )
+
+
+CONTROL_LIMITS = (
+    "lease_ttl_s",
+    "fault_grace_s",
+    "quorum_wait_s",
+    "all_lost_wait_s",
+    "start_process_group_limit_s",
+    "start_restore_limit_s",
+    "start_first_step_limit_s",
+    "finish_skew_limit_s",
+    "settle_s",
+    "last_call_s",
+    "verdict_limit_s",
+)
+"""Time limits of this job that a control plane started here must share."""
+
+
+def limit_variables(settings: RunSettings) -> dict[str, str]:
+    """Those limits as the control plane reads them from its environment."""
+    return {f"RESURGE_LIMITS__{name.upper()}": f"{getattr(settings.limits, name):g}" for name in CONTROL_LIMITS}
+
+
+def _boot_id() -> str:
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _trace(error: BaseException | None) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(error)) if error is not None else ""

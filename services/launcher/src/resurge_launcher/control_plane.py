@@ -1,0 +1,237 @@
+"""Keeps this host's control plane alive: started in a session of its own, so that it outlives the launcher.
+
+Of several launchers on the host the one that holds `supervisor.lock` in the state directory watches over it; the
+others only connect, and one of them takes over when the holder ends. A control plane that died is started again on the
+same state directory. One that was started by other means is left alone, and never replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from resurge_launcher.processes import kernel
+from resurge_libs.obs import log
+from resurge_libs.rpc.endpoint import Endpoint
+
+HOST = "resurge_host"
+SUPERVISOR_LOCK = "supervisor.lock"
+CLAIM_LOCK = "control.lock"
+"""Held by the host program itself as long as it lives."""
+LOG_NAME = "control-plane.log"
+LOCK_POLL_S = 0.25
+ANSWER_POLL_S = 0.01
+PROBE_LIMIT_S = 0.5
+BACKOFF_FIRST_S = 0.05
+BACKOFF_MAX_S = 1.0
+END_LIMIT_S = 5.0
+USAGE_EXIT_CODE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlan:
+    """Which control plane is kept alive."""
+
+    job_id: str
+    listen: Endpoint
+    state_dir: Path
+    environ: Mapping[str, str]
+    config_path: Path | None = None
+
+    @property
+    def argv(self) -> list[str]:
+        """The host program with its arguments."""
+        words = [sys.executable, "-P", "-m", HOST, "--targets", "all", "--listen", self.listen.target]
+        words += ["--state-dir", str(self.state_dir), "--job-id", self.job_id, "--exit-when-ended"]
+        return words + (["--ft-cfg-path", str(self.config_path)] if self.config_path is not None else [])
+
+
+class ControlPlane:
+    """Supervises one control plane from the event loop. Popen must be called in the main thread: `start` does."""
+
+    def __init__(self, plan: ControlPlan, on_answer: Callable[[], None], on_useless: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._on_answer = on_answer
+        self._on_useless = on_useless
+        self._task: asyncio.Task[None] | None = None
+        self._lock_descriptor: int | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pidfd: int | None = None
+        self._answered = False
+
+    @property
+    def pids(self) -> set[int]:
+        """The control plane's process where it is this launcher's child."""
+        return {self._child.pid} if self._child is not None else set()
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to supervise."""
+        self._plan.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        return self._task
+
+    async def stop(self, end_it: bool) -> None:
+        """Supervise no longer; with `end_it` the control plane is told to end as well, and waited for."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if end_it and self._pidfd is not None:
+            kernel.send(self._pidfd, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(_ended(self._pidfd), END_LIMIT_S)
+        self._forget()
+        if self._lock_descriptor is not None:
+            os.close(self._lock_descriptor)
+            self._lock_descriptor = None
+
+    async def _run(self) -> None:
+        if not await self._take_supervision():
+            return
+        backoff_s = BACKOFF_FIRST_S
+        while True:
+            was_answering, self._answered = self._answered, False
+            if not self._find_or_start():
+                return
+            assert self._pidfd is not None
+            look = asyncio.get_running_loop().create_task(self._tell_answer())
+            await _ended(self._pidfd)
+            look.cancel()
+            code = self._reaped_code()
+            self._forget()
+            log.event("control_plane_ended", code=code)
+            if code == 0:
+                return
+            if code == USAGE_EXIT_CODE and not (was_answering or self._answered):
+                self._on_useless(self._last_words())
+                return
+            backoff_s = BACKOFF_FIRST_S if self._answered else min(backoff_s * 2, BACKOFF_MAX_S)
+            await asyncio.sleep(backoff_s)
+
+    async def _take_supervision(self) -> bool:
+        """Wait for the lock; False where a control plane answers that is not of this state directory."""
+        while True:
+            if not self._is_claimed() and await asyncio.to_thread(answers, self._plan.listen):
+                self._on_answer()
+                return False
+            descriptor = os.open(self._plan.state_dir / SUPERVISOR_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                if not self._answered and await asyncio.to_thread(answers, self._plan.listen):
+                    self._answered = True
+                    self._on_answer()
+                await asyncio.sleep(LOCK_POLL_S)
+                continue
+            self._lock_descriptor = descriptor
+            return True
+
+    def _is_claimed(self) -> bool:
+        """Whether a host program holds the state directory now."""
+        return self._claimant() != 0
+
+    def _claimant(self) -> int:
+        try:
+            descriptor = os.open(self._plan.state_dir / CLAIM_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            return int(text) if text.isdecimal() else -1
+        finally:
+            os.close(descriptor)
+        return 0
+
+    def _find_or_start(self) -> bool:
+        """Take on the process that holds the state directory, or start one. False when it cannot be watched."""
+        pid = self._claimant()
+        if pid > 0:
+            self._pidfd = kernel.open_pidfd(pid)
+            if self._pidfd is not None:
+                return True
+        with (self._plan.state_dir / LOG_NAME).open("ab") as output:
+            self._child = subprocess.Popen(
+                self._plan.argv,
+                env=dict(self._plan.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._pidfd = os.pidfd_open(self._child.pid)
+        log.event("control_plane_started", pid=self._child.pid, endpoint=self._plan.listen.target)
+        return True
+
+    async def _tell_answer(self) -> None:
+        while not await asyncio.to_thread(answers, self._plan.listen):  # noqa: ASYNC110  # another process decides
+            await asyncio.sleep(ANSWER_POLL_S)
+        self._answered = True
+        self._on_answer()
+
+    def _reaped_code(self) -> int | None:
+        """Exit code; None after a signal, or where it is not our child."""
+        if self._child is None or self._pidfd is None:
+            return None
+        status = kernel.reap(self._pidfd)
+        if status is None:
+            return None
+        self._child.returncode = status.exit_code if status.exit_code is not None else -(status.signal or 0)
+        return status.exit_code
+
+    def _forget(self) -> None:
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        if self._child is not None and self._child.returncode is None:
+            # it goes on without us: Popen must not warn of it
+            self._child.returncode = 0
+        self._pidfd, self._child = None, None
+
+    def _last_words(self) -> str:
+        """The last line that the control plane wrote."""
+        try:
+            lines = (self._plan.state_dir / LOG_NAME).read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        return next((line for line in reversed(lines) if line.strip()), "the control plane could not be started")
+
+
+async def _ended(pidfd: int) -> None:
+    """Wait until the process behind the pidfd has ended; it need not be a child."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    loop.add_reader(pidfd, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(pidfd)
+
+
+def answers(endpoint: Endpoint) -> bool:
+    """Whether something accepts connections there. Blocks for at most PROBE_LIMIT_S per address."""
+    if endpoint.is_unix:
+        addresses = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", endpoint.path)]
+    else:
+        try:
+            addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)  # type: ignore[assignment]
+        except OSError:
+            return False
+    for family, kind, proto, _, address in addresses:
+        with socket.socket(family, kind, proto) as probe:
+            probe.settimeout(PROBE_LIMIT_S)
+            try:
+                probe.connect(address)
+            except OSError:
+                continue
+            return True
+    return False

@@ -1,0 +1,169 @@
+"""Carries out the launcher's actions, one handler for each. Decides nothing; what comes of them are events."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from resurge_launcher.core import happenings as h
+from resurge_launcher.faults import FaultTeller
+from resurge_launcher.pages import PageBook
+from resurge_launcher.processes.strays import Strays
+from resurge_launcher.processes.worker import WorkerProcess
+from resurge_launcher.store_offer import StorePort
+from resurge_launcher.team import Shop, Team
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.obs import log
+
+ADDRESS_FAMILY_ERRORS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+class Upward(Protocol):
+    """Where observed states go."""
+
+    def observed(self, observed: h.Observed) -> None:
+        """The newest state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """The parts that effects use."""
+
+    shop: Shop
+    strays: Strays
+    store: StorePort
+    teller: FaultTeller
+    upward: Upward
+    post: Callable[[h.Event], None]
+    now: Callable[[], Instant]
+    leave: Callable[[int, Because], None]
+
+
+class Effects:
+    """Runs actions in the event loop's thread, which is the main thread."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._loop = asyncio.get_running_loop()
+        self._team: Team | None = None
+        self._lease_until: Instant | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
+
+    def run(self, action: h.Action) -> None:
+        """Carry out one action."""
+        match action:
+            case h.SendObserved(observed):
+                self._hands.upward.observed(observed)
+            case h.SpawnWorkers():
+                self._spawn(action)
+            case h.SignalWorkers(generation, signal):
+                team = self._team_of(generation)
+                if team is not None:
+                    team.signal(signal)
+            case h.SweepStrays(generation, signal):
+                self._hands.strays.sweep(signal, lambda: self._hands.post(h.StraysGone(generation)))
+            case h.ReserveStore():
+                self._reserve()
+            case h.ReadPages(generation):
+                self.read_pages(generation)
+            case h.WriteLease() | h.Fence():
+                self._mark_pages(action)
+            case h.TellFault():
+                self._tell(action)
+            case h.ExitWith(code, because):
+                self._hands.leave(code, because)
+            case _:
+                assert_never(action)
+
+    def read_pages(self, generation: int) -> None:
+        """Read the pages now; also when a worker's frame says that there is news."""
+        team = self._team_of(generation)
+        if team is not None:
+            self._hands.post(h.PagesRead(team.run.generation, team.book.read()))
+
+    async def close(self) -> None:
+        """Let the last words be said, and remove what only this launcher needs."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._hands.strays.stop()
+        self._hands.store.release()
+        if self._team is not None:
+            self._team.close()
+
+    def kill_all(self) -> None:
+        """The emergency exit, when this program itself is at fault: no worker may outlive it."""
+        if self._team is not None:
+            self._team.signal(9)
+
+    def _team_of(self, generation: int) -> Team | None:
+        return self._team if self._team is not None and self._team.run.generation == generation else None
+
+    # ------------------------------------------------------------------------------------------------- handlers
+
+    def _spawn(self, action: h.SpawnWorkers) -> None:
+        run, pids = action.run, []
+        try:
+            if self._team is not None:
+                self._team.close()
+            team = self._team = Team(self._hands.shop, run)
+            team.book.write_lease(self._lease_until)
+            for _ in range(self._hands.shop.facts.local_world_size):
+                pids.append(team.start(self._loop, lambda local, worker: self._exited(team, local, worker)))
+        except OSError as error:
+            because = Because(Reason.WORKER_START_FAILED, f"local rank {len(pids)} could not be started: {error}")
+            self._hands.post(h.SpawnFailed(run.generation, because, tuple(pids)))
+            return
+        self._hands.post(h.SpawnDone(run.generation, tuple(pids)))
+
+    def _exited(self, team: Team, local_rank: int, worker: WorkerProcess) -> None:
+        at = self._hands.now()
+        status = worker.status
+        assert status is not None, "only a reaped worker has ended"
+        generation = team.run.generation
+        readings = team.book.read()
+        # milestones reached just before the end count
+        self._hands.post(h.PagesRead(generation, readings))
+        event = h.WorkerExited(
+            generation,
+            local_rank,
+            worker.pid,
+            at,
+            exit_code=status.exit_code,
+            signal=status.signal,
+            last_step=next((r.step for r in readings if r.local_rank == local_rank), None),
+            error=team.error_of(local_rank) if status.exit_code != 0 else "",
+        )
+        self._hands.post(event)
+
+    def _reserve(self) -> None:
+        try:
+            offer = self._hands.store.reserve()
+        except OSError as error:
+            log.event("store_port_failed", why=str(error))
+            return
+        self._hands.post(h.StoreReserved(offer))
+
+    def _mark_pages(self, action: h.WriteLease | h.Fence) -> None:
+        if isinstance(action, h.WriteLease):
+            self._lease_until = action.until
+        team = self._team_of(action.generation)
+        if team is None:
+            return
+        book: PageBook = team.book
+        if isinstance(action, h.Fence):
+            book.fence()
+        else:
+            book.write_lease(action.until)
+
+    def _tell(self, action: h.TellFault) -> None:
+        team = self._team_of(action.generation)
+        directory = team.directory_of(action.rank) if team is not None and action.rank is not None else None
+        task = self._loop.create_task(self._hands.teller.tell(action, directory))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

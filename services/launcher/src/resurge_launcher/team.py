@@ -1,0 +1,117 @@
+"""The processes of one generation on this node: started together, watched, signalled; their files and pages.
+
+Decides nothing: what happens to a worker is told by `on_exit`, what its page says by `read`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
+from resurge_launcher.output import Funnel, Stream
+from resurge_launcher.pages import PageBook
+from resurge_launcher.processes.worker import Command, WorkerProcess
+from resurge_launcher.settings import RunSettings, Std
+from resurge_libs.core.ids import Rank
+
+ERROR_LIMIT_BYTES = 64 * 1024
+ERROR_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What every team of this launcher works with."""
+
+    settings: RunSettings
+    facts: NodeFacts
+    page_home: Path
+    funnel: Funnel
+    log_root: Path
+
+
+class Team:
+    """One generation's workers. Start from the main thread."""
+
+    def __init__(self, shop: Shop, run: RunGoal) -> None:
+        self._shop = shop
+        self.run = run
+        self.book = PageBook(shop.page_home, run.generation)
+        self._workers: dict[int, WorkerProcess] = {}
+
+    @property
+    def living_pids(self) -> set[int]:
+        """Workers that are not reaped yet."""
+        return {worker.pid for worker in self._workers.values() if worker.status is None}
+
+    def directory_of(self, rank: int) -> Path:
+        """Where a rank's files of this cycle are."""
+        return self._shop.log_root / str(self.run.cycle) / str(rank)
+
+    def start(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[int, WorkerProcess], None]) -> tuple[int, int]:
+        """Start the next worker; its (local rank, pid). Raises OSError."""
+        local_rank = len(self._workers)
+        rank = self.run.base_rank + local_rank
+        directory = self.directory_of(rank)
+        directory.mkdir(parents=True, exist_ok=True)
+        error_file = directory / "error.json"
+        error_file.unlink(missing_ok=True)
+        files = WorkerFiles(self.book.create(Rank(rank), local_rank), str(error_file))
+        settings = self._shop.settings
+        env = worker_environment(self.run, self._shop.facts, local_rank, files, settings.environ)
+        writers = [self._shop.funnel.open(self._stream(rank, local_rank, is_stderr)) for is_stderr in (False, True)]
+        try:
+            command = Command(settings.entry.command(settings.python), env, writers[0], writers[1])
+            worker = WorkerProcess.start(command)
+        finally:
+            for writer in writers:
+                os.close(writer)
+        self._workers[local_rank] = worker
+        worker.watch(loop, lambda ended: on_exit(local_rank, ended))
+        return local_rank, worker.pid
+
+    def signal(self, number: int) -> None:
+        """Signal the process groups of all that live."""
+        for worker in self._workers.values():
+            worker.signal_group(number)
+
+    def error_of(self, local_rank: int) -> str:
+        """What the worker wrote into its error file, in few lines; empty where it wrote none."""
+        return read_error(self.directory_of(self.run.base_rank + local_rank) / "error.json")
+
+    def close(self) -> None:
+        """Remove the pages; nobody maps them any more."""
+        self.book.close()
+
+    def _stream(self, rank: int, local_rank: int, is_stderr: bool) -> Stream:
+        settings = self._shop.settings
+        bit = Std.ERR if is_stderr else Std.OUT
+        redirected = bool(settings.redirects.of(local_rank) & bit) and not settings.tee.of(local_rank) & bit
+        shown = settings.local_ranks_filter is None or local_rank in settings.local_ranks_filter
+        file = self.directory_of(rank) / ("stderr.log" if is_stderr else "stdout.log")
+        return Stream(self.run.generation, rank, is_stderr, file, to_terminal=shown and not redirected)
+
+
+def read_error(path: Path) -> str:
+    """The message of an error file as torch's `record` and the worker SDK write it, cut to few lines."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(ERROR_LIMIT_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    try:
+        found = json.loads(text)
+        message = found["message"] if isinstance(found, dict) and "message" in found else found
+        if isinstance(message, dict):
+            extra = message.get("extraInfo")
+            trace = extra.get("py_callstack", "") if isinstance(extra, Mapping) else ""
+            message = trace or message.get("message", "")
+        text = str(message)
+    except ValueError:
+        pass
+    return "\n".join(text.strip().splitlines()[-ERROR_LINES:])
