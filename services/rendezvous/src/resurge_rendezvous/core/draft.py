@@ -93,7 +93,8 @@ class Draft:
             and seat.stream is not None
             and seat.observed.phase is NodePhase.READY
             and seat.observed.store_offer is not None
-            and seat.observed.leaving_signal is None
+            and seat.leaving is None
+            and seat.doomed is None
             and node not in self.seen.busy
             and self.entry(node).exclusion is None
         )

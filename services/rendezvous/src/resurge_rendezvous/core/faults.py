@@ -15,6 +15,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import AskPolicy
+from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.fold import FAULTS_MAX
 from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Incident, Proving, Running
@@ -38,10 +39,8 @@ def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRec
         for fault in observed.faults:
             at = corrected(d, seat, fault.at)
             found.append(_record(seat, formation, fault.because, at, rank=fault.rank))
-    if seat.node in d.seen.unfinished and (observed.phase is NodePhase.LEAVING or observed.leaving_signal is not None):
-        told = f" (signal {observed.leaving_signal})" if observed.leaving_signal is not None else ""
-        because = Because(Reason.NODE_LEFT, f"{seat.node} was told to leave{told}")
-        found.append(_record(seat, formation, because, d.stamp.wall))
+    if seat.leaving is not None and seat.node in d.seen.unfinished:
+        found.append(_record(seat, formation, seat.leaving, d.stamp.wall))
     if not found and observed.phase is NodePhase.READY and observed.generation >= formation.generation:
         because = Because(Reason.LEASE_EXPIRED, f"{seat.node} ended its workers by itself")
         found.append(_record(seat, formation, because, d.stamp.wall))
@@ -146,6 +145,7 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
         d.see(spans=type(d.seen.spans)(), spans_of=name)
     d.set_timers(sweep_at=next_sweep(d))  # closed streams have the resume window from now on, not the whole lease
     d.do(AskPolicy(view, d.limits.verdict_limit_s))
+    confirm_members(d)
     d.touch_all()
     d.because = first.because
 
@@ -187,6 +187,6 @@ def nodes_available(d: Draft) -> int:
 def could_take_part(d: Draft, node: str) -> bool:
     """Whether a node holds a lease, is not leaving, doomed or excluded."""
     seat = d.seen.seats.get(node)
-    if seat is None or seat.lease is None or seat.doomed is not None or seat.observed.leaving_signal is not None:
+    if seat is None or seat.lease is None or seat.doomed is not None or seat.leaving is not None:
         return False
     return d.entry(seat.node).exclusion is None

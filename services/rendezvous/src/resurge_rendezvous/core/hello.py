@@ -196,6 +196,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
             stream=event.stream,
             last_heard=d.stamp.wall,
             observed=old.observed if old is not None and same else NOTHING_OBSERVED,
+            leaving=old.leaving if old is not None and same else None,
             revision=max(event.revision_seen, old.revision if old is not None else 0),
             clock=old.clock if old is not None and same else None,
         )

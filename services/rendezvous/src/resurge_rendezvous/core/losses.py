@@ -13,11 +13,12 @@ from resurge_libs.core.instant import Instant, Wall
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.clearing import confirm, is_clear
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import end_if_everyone_left
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.goals import member_of_last
-from resurge_rendezvous.core.job import FaultRecord, Fenced, Gathering, Proving, Running
+from resurge_rendezvous.core.job import FaultRecord, Fenced, Proving, Running
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.values import NodePhase
 
@@ -99,17 +100,6 @@ def acknowledged(d: Draft, seat: Seat) -> None:
             d.touch_all()  # they may leave now
 
 
-def is_clear(d: Draft, seat: Seat) -> bool:
-    """Whether the node has confirmed that nothing of the newest generation, or an older one, lives there."""
-    if seat.observed.phase is not NodePhase.READY:
-        return False
-    last = d.job.last_formation
-    if last is None or member_of_last(d.seen, seat) is None:
-        return True
-    told_down = seat.down_revision > 0 and seat.observed.revision_seen >= seat.down_revision
-    return told_down or seat.observed.generation >= last.generation
-
-
 def settle_presence(d: Draft, seat: Seat) -> None:
     """After a node was heard: is it clear, may it have its lease back, does a round have to wait for it."""
     node = seat.node
@@ -119,7 +109,7 @@ def settle_presence(d: Draft, seat: Seat) -> None:
         if seat.doomed is not None:
             seat = replace(seat, doomed=None)
             d.put_seat(seat)
-        _confirm(d, seat)
+        confirm(d, seat)
     elif seat.lease is None and _holds_running(d, seat):
         seat = _returned(d, seat)
         d.see(
@@ -149,17 +139,3 @@ def _returned(d: Draft, seat: Seat) -> Seat:
     d.put_seat(back)
     d.see(known_dead=d.seen.known_dead.drop(seat.node))
     return back
-
-
-def _confirm(d: Draft, seat: Seat) -> None:
-    d.see(busy=d.seen.busy.drop(seat.node))
-    match d.job.stage:
-        case Fenced(formation, incident) if seat.node in d.seen.members and seat.node not in d.seen.confirmed:
-            d.see(confirmed=d.seen.confirmed.put(seat.node, None))
-            d.because = Because(Reason.TEARDOWN_CONFIRMED, f"{seat.node} has ended generation {formation.generation}")
-            if incident.split_ruled_out is None:
-                d.record(f.SplitRuledOut(formation.generation, d.because))
-        case Fenced() | Gathering() | Running() | Proving():
-            return
-        case _:
-            return

@@ -11,17 +11,18 @@ from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import AnswerBeat
+from resurge_rendezvous.core.clearing import is_clear
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import end_if_everyone_left, succeed_if_all_finished
 from resurge_rendezvous.core.events import BeatReceived, ObservedReceived, StreamClosed
 from resurge_rendezvous.core.faults import faults_observed, raise_faults
 from resurge_rendezvous.core.goals import member_of_last
 from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Proving, Running, Unopened
-from resurge_rendezvous.core.losses import acknowledged, is_clear, lose_overdue, settle_presence
+from resurge_rendezvous.core.losses import acknowledged, lose_overdue, settle_presence
 from resurge_rendezvous.core.presence import ClockReading, Seat
 from resurge_rendezvous.core.recoveries import keep_spans
 from resurge_rendezvous.core.starts import note_start
-from resurge_rendezvous.core.values import NodePhase
+from resurge_rendezvous.core.values import NodePhase, Observed
 
 
 def heard_on(d: Draft, node: str, stream: str) -> Seat | None:
@@ -39,7 +40,7 @@ def on_observed(d: Draft, event: ObservedReceived) -> None:
     if known is None:
         return
     before = known.observed
-    seat = replace(known, observed=event.observed, last_heard=d.stamp.wall)
+    seat = replace(known, observed=event.observed, last_heard=d.stamp.wall, leaving=_leaving(known, event.observed))
     d.put_seat(seat)
     if (before.phase, before.generation) != (event.observed.phase, event.observed.generation):
         d.changed()
@@ -65,6 +66,16 @@ def on_observed(d: Draft, event: ObservedReceived) -> None:
         settle_presence(d, now)
     succeed_if_all_finished(d)
     d.touch(event.node)
+
+
+def _leaving(known: Seat, observed: Observed) -> Because | None:
+    if known.leaving is not None:
+        return known.leaving
+    if observed.leaving_signal is not None:
+        return Because(Reason.NODE_LEFT, f"{known.node} was told to leave by signal {observed.leaving_signal}")
+    if observed.phase is NodePhase.LEAVING:
+        return Because(Reason.NODE_LEFT, f"{known.node} was told to leave")
+    return None
 
 
 def _is_harm(code: Reason) -> bool:
@@ -144,6 +155,6 @@ def on_closed(d: Draft, event: StreamClosed) -> None:
     d.mark_ready(seat.node)
     d.changed()
     d.because = Because(Reason.STREAM_LOST, f"the stream of {seat.node} was closed")
-    if seat.lease is not None and seat.observed.leaving_signal is not None and is_clear(d, seat):
+    if seat.lease is not None and seat.leaving is not None and is_clear(d, seat):
         lose_overdue(d, [seat])
     end_if_everyone_left(d)

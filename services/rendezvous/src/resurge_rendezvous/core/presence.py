@@ -35,6 +35,8 @@ class Seat:
     incarnation: Incarnation
     lease: Lease | None
     """None: it lost its lease and gets it back when it holds nothing of a fenced generation."""
+    leaving: Because | None = None
+    """It was told to leave, and does not come back with this incarnation."""
     doomed: Because | None = None
     """Why its lease is not renewed any more; it is lost when the lease last granted is over."""
     stream: str | None = None
