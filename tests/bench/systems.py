@@ -12,9 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from resurge_api.rendezvous.v1.rendezvous_pb2 import Recovery
 from resurge_libs.obs.names import SpanName
-from resurge_libs.rpc.records import RECOVERIES_NAME, read_records
+from resurge_libs.rpc.records import read_recoveries
 from resurge_libs.testing.wait import NeverHappened, wait_until
 from tests.bench import peers
 from tests.bench.jobs import Job, Launch, Shape
@@ -158,7 +157,7 @@ class Resurge:
 
     @staticmethod
     def _detected(job: Job, since: float) -> list[float]:
-        records = read_records(job.out / "state" / RECOVERIES_NAME, Recovery).records
+        records = read_recoveries(job.out / "state").recoveries
         spans = (part.span for record in records for part in record.spans if part.span.name == SpanName.DETECT)
         ends = [span.end.ToNanoseconds() / 1e9 for span in spans]
         return [at for at in ends if at >= since - 0.001]

@@ -18,7 +18,7 @@ from resurge_libs.obs import log
 from resurge_libs.obs.names import Attr, SpanName
 from resurge_libs.obs.recovery_spans import AttributeValue, RecoverySpan, SpanRecord, records_of
 from resurge_libs.obs.sinks import SpanSink
-from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, append_record, read_records, replace_record
+from resurge_libs.rpc.records import append_recovery, read_recoveries, write_job
 from resurge_rendezvous.core import model
 from resurge_rendezvous.wire_out import recovery_to_proto
 
@@ -63,8 +63,7 @@ class RecoveryExport:
     def _catch_up(self, records: tuple[model.RecoveryRecord, ...]) -> None:
         if self._state_dir is None:
             return
-        told = read_records(self._state_dir / RECOVERIES_NAME, rendezvous_pb2.Recovery)
-        known = {found.incident_id for found in told.records}
+        known = {found.incident_id for found in read_recoveries(self._state_dir).recoveries}
         for record in records:
             if record.incident in known:
                 self._exported[record.incident] = {span.span_id for span in spans_of(record)}
@@ -75,7 +74,7 @@ class RecoveryExport:
     def _export(self, record: model.RecoveryRecord) -> None:
         try:
             if self._state_dir is not None:
-                append_record(self._state_dir / RECOVERIES_NAME, recovery_to_proto(record))
+                append_recovery(self._state_dir, recovery_to_proto(record))
             spans = spans_of(record)
             before = self._exported.setdefault(record.incident, set())
             fresh = tuple(span for span in spans if span.span_id not in before)
@@ -92,7 +91,7 @@ class RecoveryExport:
         if job is None or self._state_dir is None:
             return
         try:
-            replace_record(self._state_dir / JOB_NAME, job)
+            write_job(self._state_dir, job)
         except OSError as error:
             log.event("job_not_shown", error=error.strerror)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc.aio
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_libs.core import codec
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.engine.memory_journal import MemoryJournal
@@ -87,7 +89,7 @@ class RendezvousModule:
         )
         self._engine = engine
         self.desk.open(engine)
-        engine.start(self._restored.last_seq)
+        engine.start(self._restored.last_seq, self._restored.rules_version)
         self._export.catch_up(self._restored.durable.records)
         self._changed()
         if self._restored.durable.spec is None:
@@ -116,10 +118,15 @@ class RendezvousModule:
             late_tick_s=self._ports.limits.late_tick_s,
             snapshot_every=self._settings.snapshot_every,
             rules_version=RULES_VERSION,
+            settings_digest=self._settings_digest(),
             on_step=self._told,
             on_rejected=_rejected,
             on_failed=self._failed,
         )
+
+    def _settings_digest(self) -> bytes:
+        """Which settings decided, so that a replay of an old entry can tell whether they have changed since."""
+        return hashlib.sha256(self._settings.model_dump_json().encode() + codec.digest(self._ports.limits)).digest()
 
     def _paused(self, for_s: float) -> Paused:
         log.event("service_paused", for_s=for_s)
