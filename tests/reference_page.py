@@ -1,0 +1,176 @@
+"""Writes docs/reference.md from the tables that the commands themselves use: python -m tests.reference_page."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from resurge_launcher.cli import COMMANDS
+from resurge_launcher.commands import rdzv_conf
+from resurge_launcher.flags import LIMITS, OPTIONS, QUIET, REFUSED, Option
+from resurge_libs.config.settings import documentation_of
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.hosting.settings import HostSettings
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
+READING = ("status", "nodes", "recoveries", "explain", "verdict", "shutdown")
+
+HEAD = """# Reference
+
+Made from the tables that the commands use; `python -m tests.reference_page` writes it anew, and a test compares.
+
+## Where a setting comes from
+
+The first of these that names it: the flag; the variable `RESURGE_<SECTION>__<FIELD>`; torchrun's variable `PET_<NAME>`;
+the YAML file given with `--ft-cfg-path` (or `PET_FT_CFG_PATH`); the default. `resurge run --print-config` shows each
+value with its source and exits. Dashes and underscores are the same; abbreviations are refused. An unknown flag,
+section, key, or variable of that form is an error with a suggestion. In the file, a setting stands under its section:
+
+```yaml
+launcher:
+  nnodes: 2:3
+  max_restarts: 10
+  signals_to_handle: [SIGTERM, SIGINT, SIGUSR1]
+limits:
+  lease_ttl_s: 5
+  hang_limit_s: null    # no heartbeat limit
+rendezvous: {}          # sections of services are read by `resurge serve`
+```
+
+Everything after the program belongs to the program. Input that cannot be used ends with exit code 2 and one line that
+names the field and what would be right, before anything is started.
+"""
+
+LIMITS_HEAD = """Variables are `RESURGE_LIMITS__<FIELD>`. Values are seconds, or have a unit: `500ms`, `2s`, `10m`,
+`1h`. What follows from another value may still be given. A wrong order is refused with both values named.
+`--ft-rank-heartbeat-timeout none` switches the heartbeat limit off.
+"""
+
+SERVE_HEAD = """Starts the control plane, all of it or some of its services; each service also starts alone, for example
+by `python -m resurge_rendezvous`. `resurge serve --help` shows the services' own settings, `--print-config` all values
+with their sources.
+"""
+
+TAIL = """## Exit codes of `resurge run`
+
+| code | meaning |
+| --- | --- |
+| 0 | the job succeeded, or this node was a spare that was released |
+| 1 | the job failed: no restart left, no quorum in time, control plane lost too long; or this node left as excluded |
+| 2 | nothing was started: unusable input, a node that is already attached, a control plane that was never reached |
+| 93 | do not requeue: a restart would not help (`--ft-no-restart-exit-code`) |
+| 128 + n | signal n ended the launcher before there was a decision |
+
+A launcher that holds the job's decision exits with its code, also when it is signalled meanwhile.
+`resurge verdict --exit-code` prints the job's code from the durable record, for batch scripts:
+`exit $(resurge verdict --exit-code --state-dir DIR)`.
+
+## Other variables
+
+| variable | meaning |
+| --- | --- |
+| `RESURGE_JOB_TOKEN` | the job's shared secret; required unless the endpoint is loopback or a Unix socket; kept from workers |
+| `SLURM_JOB_ID`, `SLURM_ARRAY_JOB_ID`, `SLURM_ARRAY_TASK_ID` | default of the job id |
+| `SLURM_RESTART_COUNT` | default of the attempt |
+| `SLURMD_NODENAME`, `SLURM_NODEID` | default of the node id |
+| `SLURM_PROCID`, else `GROUP_RANK` | order of the nodes, where `--node-rank` is not given |
+| `SLURM_STEP_NUM_NODES` | a step on several nodes without `--nnodes` is refused: each node would train alone |
+| `PYTHON_EXEC` | interpreter of scripts and modules |
+| `XDG_STATE_HOME`, `XDG_RUNTIME_DIR` | where state and sockets go by default |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` and its kin | where traces go, beside the JSON lines that are always written |
+
+## Files in the state directory
+
+| file | content |
+| --- | --- |
+| `control.json` | who serves here, and where; gone after an orderly end |
+| `recoveries.jsonl` | one recovery record per line; the last line of an incident holds |
+| `job.json` | the job as it last stood, with its end |
+| `logs/` | per-rank output, unless `--log-dir` says otherwise |
+"""
+
+
+def text() -> str:
+    """The whole page."""
+    parts = [HEAD, "## `resurge run`\n"]
+    groups = dict.fromkeys(option.group for option in OPTIONS)
+    for group in groups:
+        if group not in (LIMITS, QUIET):
+            parts.append(f"### {group}\n\n{_option_table(item for item in OPTIONS if item.group == group)}")
+    parts.append(f"### Keys of `--rdzv-conf`\n\n{_rdzv_conf()}")
+    parts.append(f"### Time limits\n\n{_limits()}")
+    parts.append(f"### Accepted without effect\n\n{_option_table(item for item in OPTIONS if item.group == QUIET)}")
+    parts.append(f"### Options of other launchers that are refused\n\n{_refused()}")
+    parts += [_reading(name) for name in READING]
+    parts.append(f"## `resurge serve`\n\n{_serve()}")
+    parts.append(TAIL)
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _option_table(options: Iterable[Option]) -> str:
+    rows = ["| option | default | meaning | variables | key |", "| --- | --- | --- | --- | --- |"]
+    for item in options:
+        value = "" if item.is_switch else f" {item.metavar}"
+        flags = ", ".join(f"`{flag}{value}`" for flag in item.flags)
+        variables = ", ".join(f"`{name}`" for name in (item.variable, *item.pet_variables))
+        default = "off" if item.is_switch else f"`{item.default}`" if item.default else ""
+        rows.append(f"| {_cell(flags)} | {default} | {_cell(item.help)} | {variables} | `{item.key}` |")
+    return "\n".join(rows) + "\n"
+
+
+def _limits() -> str:
+    rows = ["| option | key | default (s) | follows from | bounds |", "| --- | --- | --- | --- | --- |"]
+    options = {item.name: item for item in OPTIONS if item.section == "limits"}
+    for row in TimeLimits().table():
+        option = options[row.name]
+        flags = ", ".join(f"`{flag}`" for flag in option.flags)
+        rows.append(f"| {flags} | `{option.key}` | {row.value_s:g} | {row.derived_from} | {row.bounds} |")
+    return f"{LIMITS_HEAD}\n" + "\n".join(rows)
+
+
+def _rdzv_conf() -> str:
+    limits = ", ".join(f"`{key}` (sets `{name}`)" for key, name in rdzv_conf.LIMIT_OF.items())
+    quiet = ", ".join(f"`{key}`" for key in sorted(rdzv_conf.WITHOUT_EFFECT))
+    host = "`is_host` (start the control plane here, or never; by default the launcher on the endpoint's host does)"
+    return f"{host}, `segment`, {limits}.\nAccepted without effect: {quiet}.\nOthers are refused."
+
+
+def _refused() -> str:
+    rows = ["| option | why |", "| --- | --- |"]
+    return "\n".join([*rows, *(f"| `{flag}` | {why} |" for flag, why in REFUSED.items())])
+
+
+def _reading(name: str) -> str:
+    command: click.Command = importlib.import_module(COMMANDS[name][0]).command
+    rows = ["| option | meaning |", "| --- | --- |"]
+    for item in command.params:
+        if isinstance(item, click.Option):
+            value = "" if item.is_flag else f" {item.metavar}"
+            rows.append(f"| {', '.join(f'`{flag}{value}`' for flag in item.opts)} | {_cell(item.help or '')} |")
+    arguments = "".join(f" [{item.name.upper()}]" for item in command.params if isinstance(item, click.Argument))
+    about = " ".join((command.help or "").split())
+    return f"## `resurge {name}{arguments}`\n\n{about}\n\n" + "\n".join(rows)
+
+
+def _serve() -> str:
+    rows = ["| option | default | meaning | variable |", "| --- | --- | --- | --- |"]
+    for field, info in HostSettings.model_fields.items():
+        default = ",".join(info.default) if isinstance(info.default, tuple) else info.default
+        shown = f"`{default}`" if default not in (None, "", False) else "off" if default is False else ""
+        rows.append(
+            f"| `--{field.replace('_', '-')}` | {shown} | {_cell(documentation_of(info))} | "
+            f"`RESURGE_HOST__{field.upper()}` |"
+        )
+    return f"{SERVE_HEAD}\n" + "\n".join(rows)
+
+
+def _cell(words: str) -> str:
+    return words.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(text(), encoding="utf-8")
