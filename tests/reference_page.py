@@ -72,7 +72,7 @@ A launcher that holds the job's decision exits with its code, also when it is si
 
 | variable | meaning |
 | --- | --- |
-| `RESURGE_JOB_TOKEN` | the job's shared secret; required unless the endpoint is loopback or a Unix socket; kept from workers |
+| `RESURGE_JOB_TOKEN` | shared secret; a must unless the endpoint is loopback or a Unix socket; workers do not get it |
 | `SLURM_JOB_ID`, `SLURM_ARRAY_JOB_ID`, `SLURM_ARRAY_TASK_ID` | default of the job id |
 | `SLURM_RESTART_COUNT` | default of the attempt |
 | `SLURMD_NODENAME`, `SLURM_NODEID` | default of the node id |
