@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -250,3 +251,20 @@ def test_a_full_disk_is_a_named_failure_and_keeps_what_was_durable(small_disk):
     journal, replay = reopened(small_disk)
     assert replay.last_seq == durable
     journal.close()
+
+
+def test_a_successor_waits_for_the_directory_of_a_process_that_is_just_ending(tmp_path):
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.libs.journal_writer", str(tmp_path)], stdout=subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    with pytest.raises(JournalUnusable, match=f"in use by process {writer.pid}"):
+        SqliteJournal(tmp_path, "job", wait_for_lock_s=0.05)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(SqliteJournal, tmp_path, "job", 20.0)
+        writer.kill()
+        journal = opening.result(30)
+    assert journal.replay().last_seq >= 1
+    journal.close()
+    writer.communicate()
