@@ -38,7 +38,7 @@ class RdzvEffects:
         """Start one action. Never raises: one that fails must not keep the others of its step from happening."""
         try:
             self._run(action)
-        except Exception as error:  # the root of one action
+        except Exception as error:  # task root: one action; the others of its step go on
             log.event("action_failed", action=type(action).__name__, error=repr(error))
 
     def _run(self, action: Action) -> None:
