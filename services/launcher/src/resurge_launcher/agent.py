@@ -169,9 +169,12 @@ class _Agent:
         settings = self._settings
         if settings.endpoint is not None and not settings.serve_here:
             return None
-        environ = {**settings.environ, **limit_variables(settings)}
         plan = ControlPlan(
-            settings.job_id, self._endpoint, settings.state_dir.absolute(), environ, settings.config_path
+            settings.job_id,
+            self._endpoint,
+            settings.state_dir.absolute(),
+            settings.control_environ,
+            settings.config_path,
         )
         return ControlPlane(plan, self._stream_hurry, self._control_useless)
 
@@ -268,27 +271,6 @@ def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
         fault_grace=wire.duration(settings.limits.fault_grace_s),
         no_restart_exit_code=settings.no_restart_exit_code,
     )
-
-
-CONTROL_LIMITS = (
-    "lease_ttl_s",
-    "fault_grace_s",
-    "quorum_wait_s",
-    "all_lost_wait_s",
-    "start_process_group_limit_s",
-    "start_restore_limit_s",
-    "start_first_step_limit_s",
-    "finish_skew_limit_s",
-    "settle_s",
-    "last_call_s",
-    "verdict_limit_s",
-)
-"""Time limits of this job that a control plane started here must share."""
-
-
-def limit_variables(settings: RunSettings) -> dict[str, str]:
-    """Those limits as the control plane reads them from its environment."""
-    return {f"RESURGE_LIMITS__{name.upper()}": f"{getattr(settings.limits, name):g}" for name in CONTROL_LIMITS}
 
 
 def _boot_id() -> str:

@@ -34,6 +34,8 @@ PROBE_LIMIT_S = 0.5
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 END_LIMIT_S = 5.0
+FAILURES_LIMIT = 4
+"""Starts in a row without an answer, before there ever was one, after which it is of no use."""
 USAGE_EXIT_CODE = 2
 
 
@@ -96,9 +98,9 @@ class ControlPlane:
     async def _run(self) -> None:
         if not await self._take_supervision():
             return
-        backoff_s = BACKOFF_FIRST_S
+        backoff_s, failures, ever_answered = BACKOFF_FIRST_S, 0, self._answered
         while True:
-            was_answering, self._answered = self._answered, False
+            self._answered = False
             if not self._find_or_start():
                 return
             assert self._pidfd is not None
@@ -110,10 +112,14 @@ class ControlPlane:
             log.event("control_plane_ended", code=code)
             if code == 0:
                 return
-            if code == USAGE_EXIT_CODE and not (was_answering or self._answered):
+            if self._answered:
+                backoff_s, failures, ever_answered = BACKOFF_FIRST_S, 0, True
+            else:
+                backoff_s, failures = min(backoff_s * 2, BACKOFF_MAX_S), failures + 1
+            # one that worked before is tried for ever: training goes on meanwhile
+            if not ever_answered and (code == USAGE_EXIT_CODE or failures >= FAILURES_LIMIT):
                 self._on_useless(self._last_words())
                 return
-            backoff_s = BACKOFF_FIRST_S if self._answered else min(backoff_s * 2, BACKOFF_MAX_S)
             await asyncio.sleep(backoff_s)
 
     async def _take_supervision(self) -> bool:
