@@ -138,6 +138,16 @@ def test_limits_derive_and_a_wrong_order_is_refused_with_both_names(script):
     assert build(script, rdzv_conf="join_timeout=120").limits.quorum_wait_s == 120.0
 
 
+def test_a_control_plane_started_here_is_told_the_limits_that_were_given(script):
+    settings = build(script, {"A": "b"}, lease_ttl_s="2", settle_s="500ms")
+    assert settings.control_environ == {
+        "A": "b",
+        "RESURGE_LIMITS__LEASE_TTL_S": "2.0",
+        "RESURGE_LIMITS__SETTLE_S": "0.5",
+    }
+    assert settings.environ == {"A": "b"}
+
+
 @pytest.mark.parametrize(
     ("given", "field", "word"),
     [

@@ -123,6 +123,7 @@ class RunSettings:
 
     # faults and endings
     limits: TimeLimits = field(default_factory=TimeLimits)
+    given_limits: Mapping[str, float] = field(default_factory=dict)  # those that were given, not derived
     rank_heartbeat_limit_s: float | None = 60.0  # None: a worker is never called hung
     on_lost_control: OnLostControl = OnLostControl.KEEP
     on_excluded: OnExcluded = OnExcluded.PARK
@@ -152,6 +153,12 @@ class RunSettings:
     def connect_timeout_s(self) -> float:
         """How long a control plane that never answered is waited for."""
         return self.limits.first_contact_limit_s
+
+    @property
+    def control_environ(self) -> dict[str, str]:
+        """The environment of a control plane started here: what was given as a flag counts for it as well."""
+        variables = {f"RESURGE_LIMITS__{name.upper()}": repr(value) for name, value in self.given_limits.items()}
+        return {**self.environ, **variables}
 
     @property
     def command_digest(self) -> str:

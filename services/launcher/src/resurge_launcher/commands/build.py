@@ -39,7 +39,8 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     place = node_of(resolved, here.environ, here.host_name, max_nodes)
     endpoint, notices = endpoint_of(resolved, here.environ, max_nodes)
     job_id = job_id_of(resolved, here, several=endpoint is not None)
-    limits = limits_of(resolved, conf.limits)
+    given_limits = given_limits_of(resolved, conf.limits)
+    limits = limits_of(resolved, given_limits)
     hang = resolved["hang_limit_s"]
     serve_here = _serves_here(endpoint, conf.is_host)
     settings = RunSettings(
@@ -70,6 +71,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         rdzv_conf=resolved["rdzv_conf"].value or {},
         config_path=config,
         limits=limits,
+        given_limits=given_limits,
         rank_heartbeat_limit_s=None if hang.is_given and hang.value is None else limits.hang_limit_s,
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         on_excluded=OnExcluded(resolved["on_excluded"].value),
@@ -185,15 +187,23 @@ def attempt_of(resolved: Resolved, environ: Mapping[str, str]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> TimeLimits:
+def given_limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> dict[str, float]:
+    """The time limits that somebody gave, by name; those of --rdzv-conf give way to their own options."""
+    given = dict(from_conf)
+    for item in resolved.values():
+        if item.option.section == "limits" and item.is_given and item.value is not None:
+            given[item.option.name] = item.value
+    return given
+
+
+def limits_of(resolved: Resolved, given: Mapping[str, float]) -> TimeLimits:
     """The whole table of time limits, in order. Raises UsageProblem naming two values in a wrong order."""
-    own = [item for item in resolved.values() if item.option.section == "limits" and item.is_given]
-    given = {item.option.name: item.value for item in own if item.value is not None}
     try:
-        return TimeLimits(**{**from_conf, **given})
+        return TimeLimits(**given)
     except WrongOrder as wrong:
-        named = ", ".join(item.field for item in own) or "--rdzv-conf"
-        raise UsageProblem(named, str(wrong).rstrip("."), "--print-config shows all of them.") from None
+        named = ", ".join(item.field for item in resolved.values() if item.option.section == "limits" and item.is_given)
+        right = "--print-config shows all of them."
+        raise UsageProblem(named or "--rdzv-conf", str(wrong).rstrip("."), right) from None
 
 
 def token_of(endpoint: Endpoint | None, environ: Mapping[str, str]) -> str:
