@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ class Shell:
     def __init__(self, directory: Path):
         self.directory = directory
         self.proof = directory / "started"
+        self.run_dir = Path(tempfile.mkdtemp(prefix="rs-"))  # short, for sockets
         self.script = directory / "train.py"
         self.script.write_text(SCRIPT_BODY)
 
@@ -37,7 +41,9 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path):
-    return Shell(tmp_path)
+    made = Shell(tmp_path)
+    yield made
+    shutil.rmtree(made.run_dir, ignore_errors=True)
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str):
@@ -139,3 +145,19 @@ def test_the_scripts_own_options_are_left_alone(shell):
         cwd=shell.directory, capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_an_endpoint_where_nobody_answers_is_given_up_within_the_limit(shell):
+    with socket.socket() as held:  # bound and never listening: every try is refused
+        held.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{held.getsockname()[1]}"
+        done = shell.run(
+            "--nnodes", "2", "--rdzv-endpoint", endpoint, "--rdzv-conf", "is_host=false", "--connect-timeout", "1",
+            "--run-dir", str(shell.run_dir),
+        )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("resurge run: --rdzv-endpoint: no control plane answered")
+    for word in (endpoint, "Connection refused", "nothing was started", "resurge serve", "--connect-timeout"):
+        assert word in line
+    assert not shell.proof.exists()

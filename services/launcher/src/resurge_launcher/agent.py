@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from resurge_api.rendezvous.v1 import attach_pb2
-from resurge_launcher import environment, wire
+from resurge_launcher import environment, usage, wire
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
@@ -112,6 +113,9 @@ class _Agent:
             task.add_done_callback(self._task_ended)
         code, because = await self._left
         log.event("launcher_exits", code=code, reason=because.code, why=because.sentence)
+        if because.code == Reason.CONTROL_UNREACHABLE and self._control is None:
+            problem = usage.unreachable(str(self._endpoint), tuple(self._stream.failed_tries))
+            print(usage.sentence_of(problem, "run"), file=sys.stderr, flush=True)
         await self._stream.stop()
         if self._control is not None:
             await self._control.stop(end_it=self._ends_control(because))

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import grpc.aio
 
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_launcher.core import happenings as h
+from resurge_launcher.usage import ConnectAttempt, attempt_of
 from resurge_launcher.wire import BadDesired, Times, desired_from_proto, duration, observed_to_proto
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
@@ -42,6 +44,7 @@ from resurge_libs.rpc.errors import problem_of
 
 GOODBYE_LIMIT_S = 0.5
 """How long the last observed state may take to leave."""
+KEPT_TRIES = 16
 _HOPELESS = (WrongJob, VersionMismatch, BadRequest, Unauthenticated, NotYourNode, Unimplemented)
 
 
@@ -72,6 +75,9 @@ class ControlStream:
         self._sequence = 0
         self._task: asyncio.Task[None] | None = None
         self._sent_all = asyncio.Event()
+        self._began_at = time.monotonic()
+        self.failed_tries: deque[ConnectAttempt] = deque(maxlen=KEPT_TRIES)
+        """The last tries that failed, for a launcher that never met its control plane."""
         self.is_up = False
 
     def start(self) -> asyncio.Task[None]:
@@ -154,6 +160,8 @@ class ControlStream:
             sender.cancel()
             await asyncio.wait({sender})
         if not self._closing:
+            after_s = time.monotonic() - self._began_at
+            self.failed_tries.append(attempt_of(str(self._where.endpoint), sentence, after_s))
             self._post(h.StreamLost(sentence))
         return not self._closing
 

@@ -6,10 +6,13 @@ Builds sentences; prints nothing and starts nothing. A problem found before anyt
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 EXIT_USAGE = 2
+_DIALLED = re.compile(r"(?:ipv[46]:|(?=unix:))(\S+): ")  # as gRPC tells of a connection that failed
 
 
 class UsageProblem(Exception):
@@ -39,6 +42,13 @@ class ConnectAttempt:
     after_s: float  # since the first try began
 
 
+def attempt_of(endpoint: str, complaint: str, after_s: float) -> ConnectAttempt:
+    """One failed try, from the transport's complaint: the address it dialled and its last words."""
+    found = _DIALLED.search(complaint)
+    why = re.split(r": | error: ", complaint)[-1].rstrip(".] ")
+    return ConnectAttempt(unquote(found[1]) if found else endpoint, why or complaint, after_s)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant: one that it abbreviates, else the most similar; None if none is."""
     choices = sorted(set(known))
@@ -66,8 +76,7 @@ def unreachable(endpoint: str, attempts: Sequence[ConnectAttempt]) -> UsageProbl
     else:
         last_by_address = {item.address: item for item in attempts}
         whys = "; ".join(f"{address}: {item.error}" for address, item in last_by_address.items())
-        tries = "1 try" if len(attempts) == 1 else f"{len(attempts)} tries"
-        tried = f"{tries} in {attempts[-1].after_s:.1f} s ({whys})"
+        tried = f"tried for {attempts[-1].after_s:.1f} s ({whys})"
     return UsageProblem(
         "--rdzv-endpoint",
         f"no control plane answered at {endpoint}: {tried}; nothing was started",
