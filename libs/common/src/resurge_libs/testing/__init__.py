@@ -1,5 +1,5 @@
 """Tools for tests: waiting for conditions, virtual clocks, the memory channel, process faults."""
 
-from resurge_libs.testing.wait import wait_until, wait_until_async
+from resurge_libs.testing.wait import NeverHappened, wait_until, wait_until_async
 
-__all__ = ["wait_until", "wait_until_async"]
+__all__ = ["NeverHappened", "wait_until", "wait_until_async"]
