@@ -93,7 +93,7 @@ class Story:
         after = self.recovered(before, at_s)
         spare = after.nodes - before.nodes
         require(node not in after.nodes and len(spare) == 1, f"{node} was not replaced: {sorted(after.nodes)}")
-        self.say(f"   the spare {spare.pop()} took the place of {node}")
+        self.say(f"   the spare {next(iter(spare))} took the place of {node}")
 
     def lose_control(self) -> None:
         """SIGKILL of the control plane while training: no worker stops."""
