@@ -126,7 +126,9 @@ def _begins_attempt(d: Draft, hello: Hello) -> bool:
     if not isinstance(d.job.stage, Ended) or hello.spec.attempt != 0 or len(d.seen.unacknowledged) > 0:
         return False
     entry = d.job.nodes.get(hello.node)
-    return hello.highest_attempt < d.job.attempt and (entry is None or hello.incarnation > entry.incarnation)
+    if entry is not None:
+        return hello.incarnation > entry.incarnation  # started anew after the end, whatever its node remembers of it
+    return hello.highest_attempt < d.job.attempt
 
 
 def _begin(d: Draft, hello: Hello) -> None:
