@@ -56,6 +56,8 @@ class Habits:
     reports_milestones: bool = True
     tears_down: bool = True
     acknowledges_exit: bool = True
+    comes_back: bool = False
+    """Attaches again when the stream was lost, as long as it was not refused for good."""
 
 
 @dataclass
@@ -78,6 +80,7 @@ class FakeLauncher:
     beat_replies: list[attach_pb2.BeatReply] = field(default_factory=list)
     refused: grpc.aio.AioRpcError | None = None
     observed: attach_pb2.Observed = field(default_factory=attach_pb2.Observed)
+    streams_lost: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """The stream is over, for whatever reason."""
 
@@ -86,6 +89,7 @@ class FakeLauncher:
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._call: Any = None
+        self._returning: asyncio.Task[None] | None = None
         self._beat_sequence = 0
         self.observed.phase = attach_pb2.NODE_PHASE_READY
         self.observed.store_offer.CopyFrom(attach_pb2.StoreOffer(address="127.0.0.1", port=29500))
@@ -103,7 +107,7 @@ class FakeLauncher:
 
     async def attach(self) -> None:
         """Open a stream and introduce this node; a second call reconnects with the state it has."""
-        await self.vanish()
+        await self._cut()
         self.ended.clear()
         self.refused = None
         self._outgoing = asyncio.Queue()
@@ -113,9 +117,19 @@ class FakeLauncher:
         self._tasks = [asyncio.create_task(self._send(self._call)), asyncio.create_task(self._receive(self._call))]
         if self.habits.beats_every_s > 0:
             self._tasks.append(asyncio.create_task(self._keep_beating()))
+        if self.habits.comes_back and self._returning is None:
+            self._returning = asyncio.create_task(self._come_back())
 
     async def vanish(self) -> None:
-        """Cut the stream without a word, as a dying launcher's kernel does."""
+        """Cut the stream without a word, as a dying launcher's kernel does, and stay away."""
+        if self._returning is not None:
+            self._returning.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._returning
+            self._returning = None
+        await self._cut()
+
+    async def _cut(self) -> None:
         if self._call is not None:
             self._call.cancel()
         for task in self._tasks:
@@ -125,6 +139,15 @@ class FakeLauncher:
                 await task
         self._tasks = []
         self._call = None
+
+    async def _come_back(self) -> None:
+        while True:
+            await self.ended.wait()
+            if self.refused is not None and self.refused.code() is not grpc.StatusCode.UNAVAILABLE:
+                return
+            with suppress(grpc.aio.AioRpcError, TimeoutError):
+                await asyncio.wait_for(self.channel.channel_ready(), 1.0)
+                await self.attach()
 
     async def _send(self, call: Any) -> None:
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
@@ -139,6 +162,7 @@ class FakeLauncher:
         except grpc.aio.AioRpcError as error:
             self.refused = error
         finally:
+            self.streams_lost += 1
             self.ended.set()
             self._changed.set()
 
