@@ -56,12 +56,14 @@ class Bench:
 
     @asynccontextmanager
     async def running(self, nodes=("n0", "n1"), spec=None):
-        """The nodes, attached and running one generation."""
+        """The nodes, attached; the first MIN of them run one generation, the others are parked."""
         launchers = [self.launcher(node, spec) for node in nodes]
         try:
             for launcher in launchers:
                 await launcher.attach()
             for launcher in launchers:
+                await launcher.until(lambda node: node.desired is not None)
+            for launcher in launchers[: launchers[0].spec.min_nodes]:
                 await launcher.until_goal("run")
             yield launchers
         finally:

@@ -21,7 +21,7 @@ from resurge_libs.hosting.module import Module, ModulePorts, Target
 from resurge_libs.obs import log
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import GrpcPolicy, PolicyPort
-from resurge_rendezvous.core.model import Paused, RdzvState, Tick
+from resurge_rendezvous.core.model import Ended, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
 from resurge_rendezvous.core.views import job_view
 from resurge_rendezvous.desk import Desk
@@ -133,6 +133,8 @@ class RendezvousModule:
         return Paused(self.desk.stamp(), for_s)
 
     def _told(self, event: Any, step: Step[RdzvState]) -> None:
+        if _is_over(step.state) != self._is_over:  # acknowledgements are no facts, and no picture changes by them
+            self._changed()
         try:
             for fact in step.facts:
                 tell.fact(fact, step.reason)
@@ -169,6 +171,11 @@ class RendezvousModule:
         if self.desk.published.durable.spec is None:
             log.event("nobody_came", limit_s=self._ports.limits.first_contact_limit_s)
             self._ports.on_ended(True)
+
+
+def _is_over(state: RdzvState) -> bool:
+    """The job has ended and every launcher knows it, or its lease is over."""
+    return isinstance(state.durable.stage, Ended) and len(state.volatile.unacknowledged) == 0
 
 
 def _rejected(event: Any, error: BaseException) -> None:
