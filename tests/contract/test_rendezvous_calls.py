@@ -6,7 +6,6 @@ import grpc
 import pytest
 
 from resurge_api.common.v1 import ids_pb2
-from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_libs.core.reasons import Reason
 from resurge_libs.core.refusals import BadRequest, StaleGeneration, Unready, WrongJob
