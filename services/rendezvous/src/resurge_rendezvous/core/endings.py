@@ -21,7 +21,7 @@ from resurge_rendezvous.core.job import (
     Unopened,
 )
 from resurge_rendezvous.core.presence import Timers
-from resurge_rendezvous.core.recoveries import close_recovery
+from resurge_rendezvous.core.recoveries import close_as_started, close_recovery
 from resurge_rendezvous.core.shards import ShardMap
 
 
@@ -48,6 +48,8 @@ def succeed_if_all_finished(d: Draft) -> None:
     running = d.job.running_formation
     if running is None or len(d.seen.unfinished) > 0:
         return
+    if isinstance(d.job.stage, Proving):
+        close_as_started(d, "all workers exited 0 before each had told of a committed step")
     sentence = f"all workers of generation {running.generation} exited 0 on all {len(running.assignments)} nodes"
     terminate(d, EXIT_SUCCESS, Because(Reason.SUCCEEDED, sentence))
 

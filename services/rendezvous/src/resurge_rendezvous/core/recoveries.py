@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from resurge_libs.core.ids import Generation, NodeId, Rank
 from resurge_libs.core.instant import Wall
-from resurge_libs.core.reasons import Because
+from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import ExportRecovery
 from resurge_rendezvous.core.draft import Draft
@@ -42,6 +42,15 @@ def close_recovery(d: Draft, outcome: RecoveryOutcome, because: Because, end: Wa
     d.record(f.RecoveryClosed(record))
     d.do(ExportRecovery(record))
     d.set_timers(settle_at=None)
+
+
+def close_as_started(d: Draft, why: str) -> None:
+    """Workers run, or have ended well, and that is all there is to know: the recovery ended with their start."""
+    seen = d.seen.start
+    walls = [at for at in seen.running.values() if at is not None]
+    walls += [at for start in seen.ranks.values() for _, at in start.at]
+    because = Because(Reason.STARTED_ONLY, why)
+    close_recovery(d, RecoveryOutcome.STARTED_ONLY, because, Wall(max(walls, default=d.stamp.wall)))
 
 
 def open_record(state: RdzvState) -> RecoveryRecord:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from resurge_libs.core.ids import Rank
-from resurge_libs.core.instant import Wall, after
+from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft
@@ -19,7 +19,7 @@ from resurge_rendezvous.core.faults import corrected, raise_faults
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Proving, RecoveryOutcome, Running
 from resurge_rendezvous.core.limits import SUSPECTS_MAX
 from resurge_rendezvous.core.presence import RankStart, Seat, StartWatch
-from resurge_rendezvous.core.recoveries import close_recovery
+from resurge_rendezvous.core.recoveries import close_as_started, close_recovery
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import Milestone, MilestoneKind, NodePhase
 
@@ -181,10 +181,9 @@ def settled(d: Draft) -> None:
 def _started_only(d: Draft, why: str) -> None:
     if not isinstance(d.job.stage, Proving):
         return
-    walls = [at for at in d.seen.start.running.values() if at is not None]
-    end = max(walls, default=d.stamp.wall)
-    d.because = Because(Reason.STARTED_ONLY, f"workers run on all nodes; {why}")
-    close_recovery(d, RecoveryOutcome.STARTED_ONLY, d.because, Wall(end))
+    sentence = f"workers run on all nodes; {why}"
+    d.because = Because(Reason.STARTED_ONLY, sentence)
+    close_as_started(d, sentence)
 
 
 def restored_watch() -> StartWatch:
