@@ -43,6 +43,7 @@ def _option(field: str, info: FieldInfo) -> Callable[[F], F]:
     text = documentation_of(info)
     if info.default not in (PydanticUndefined, None, (), ""):
         default = info.default.value if isinstance(info.default, Enum) else info.default
+        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
         text = f"{text}  [default: {default}]"
     kind = _bare(info.annotation)
     if kind is bool:
