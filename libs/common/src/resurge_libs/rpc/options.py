@@ -30,7 +30,8 @@ def channel_options(limits: TimeLimits) -> Options:
     """Options of a client channel: pings find a dead peer within `client_ping_timeout_s`."""
     return [
         ("grpc.initial_reconnect_backoff_ms", _ms(limits.reconnect_backoff_min_s)),
-        ("grpc.min_reconnect_backoff_ms", _ms(limits.reconnect_backoff_min_s)),
+        # how long one attempt may take: a peer that is merely busy must not look like one that is gone
+        ("grpc.min_reconnect_backoff_ms", _ms(limits.reconnect_backoff_max_s)),
         ("grpc.max_reconnect_backoff_ms", _ms(limits.reconnect_backoff_max_s)),
         ("grpc.http2.ping_timeout_ms", _ms(limits.client_ping_timeout_s)),
         ("grpc.keepalive_timeout_ms", _ms(limits.client_ping_timeout_s)),
