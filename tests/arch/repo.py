@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -52,3 +53,9 @@ def test_python() -> tuple[str, ...]:
 def text(name: str) -> str:
     """The content of a file of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
+
+
+def links(name: str) -> list[str]:
+    """The files that a page of Markdown links to, relative to it; not addresses, not anchors of the page itself."""
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text(name))
+    return [target for target in targets if "://" not in target and not target.startswith("mailto:")]
