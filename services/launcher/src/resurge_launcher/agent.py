@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_launcher import environment, usage, wire
@@ -27,7 +27,7 @@ from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.local_socket import LocalSocket
 from resurge_launcher.node_lock import NodeLock, NodeTaken
-from resurge_launcher.output import Funnel
+from resurge_launcher.output import Funnel, OwnLines
 from resurge_launcher.pages import page_home
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
@@ -81,6 +81,7 @@ class _Agent:
         self._address = ""
         self._left: asyncio.Future[tuple[int, Because]] | None = None
         self._crash: BaseException | None = None
+        self._children_before = set(kernel.children_of(os.getpid()))
 
     async def run(self) -> int:
         """From start to exit code."""
@@ -93,6 +94,7 @@ class _Agent:
             log.event("control_unreachable", endpoint=str(self._endpoint), why=str(error))
             return EXIT_USAGE
         self._funnel = Funnel(Terminal())
+        log.configure(stream=cast(TextIO, OwnLines(self._funnel)))
         self._control = self._control_plane()
         self._strays = Strays(loop, environment.marks(self._settings.job_id, self._settings.node_id), self._exempt)
         self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
@@ -122,6 +124,7 @@ class _Agent:
         await self._socket.stop()
         await self._effects.close()
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
+        log.configure()
         return code
 
     # ---------------------------------------------------------------------------------------------------- parts
@@ -194,7 +197,8 @@ class _Agent:
         return self._settings.endpoint is None and because.code in (Reason.SIGNAL_RECEIVED, Reason.CONTROL_UNREACHABLE)
 
     def _exempt(self) -> set[int]:
-        return self._control.pids if self._control is not None else set()
+        """Children that are no workers: those of before, as a shell's `exec` leaves them, and the control plane."""
+        return self._children_before | (self._control.pids if self._control is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting
 

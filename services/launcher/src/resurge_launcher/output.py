@@ -20,6 +20,7 @@ from resurge_launcher.terminal import Terminal
 
 READ_BYTES = 256 * 1024
 TAIL_BYTES = 16 * 1024
+OWN_LINES_LIMIT = 4096
 IDLE_FLUSH_S = 0.1
 """An unfinished line is shown after so long without more."""
 
@@ -44,6 +45,21 @@ class _Pipe:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
+class OwnLines:
+    """The funnel as a text stream for log events, so that a terminal that blocks does not block the launcher."""
+
+    def __init__(self, funnel: Funnel) -> None:
+        self._funnel = funnel
+
+    def write(self, text: str) -> int:
+        """Hand over whole lines."""
+        self._funnel.say(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """The funnel's thread writes at once."""
+
+
 class Funnel:
     """Reads pipes until all are at their end; started once, closed once."""
 
@@ -54,6 +70,7 @@ class Funnel:
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._coming: deque[_Pipe] = deque()
         self._pipes: dict[tuple[int, int, bool], _Pipe] = {}
+        self._own_lines: deque[str] = deque(maxlen=OWN_LINES_LIMIT)
         self._closing = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="resurge-output", daemon=True)
@@ -75,6 +92,12 @@ class Funnel:
             self._coming.append(pipe)
         self._wake()
         return writer
+
+    def say(self, text: str) -> None:
+        """Lines of the launcher's own, on stderr between whole lines of workers; the oldest go if nobody reads."""
+        with self._lock:
+            self._own_lines.append(text)
+        self._wake()
 
     def tail(self, generation: int, rank: int, limit_lines: int) -> tuple[str, ...]:
         """The last lines a worker printed, stderr if there is any, else stdout."""
@@ -123,16 +146,19 @@ class Funnel:
                     self._take_coming()
                 else:
                     self._read(key.data)
+        self._take_coming()
 
     def _take_coming(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
-        while True:
-            with self._lock:
-                if not self._coming:
-                    return
-                pipe = self._coming.popleft()
+        with self._lock:
+            coming, lines = list(self._coming), list(self._own_lines)
+            self._coming.clear()
+            self._own_lines.clear()
+        for pipe in coming:
             self._selector.register(pipe.descriptor, selectors.EVENT_READ, pipe)
+        for line in lines:
+            self._terminal.say(line)
 
     def _read(self, pipe: _Pipe) -> None:
         try:
@@ -162,8 +188,8 @@ class Funnel:
             # a full disk costs the file, not the training run
             os.close(pipe.file_descriptor)
             pipe.file_descriptor = None
-            sentence = f"output of rank {pipe.stream.rank} goes to {pipe.stream.file} no longer: {error.strerror}"
-            self._terminal.say(sentence)
+            where = f"output of rank {pipe.stream.rank} goes to {pipe.stream.file} no longer"
+            self._terminal.say(f"resurge: {where}: {error.strerror}\n")
 
     def _end(self, pipe: _Pipe) -> None:
         self._selector.unregister(pipe.descriptor)

@@ -57,10 +57,10 @@ class Terminal:
                 held.clear()
                 self._show(source, whole)
 
-    def say(self, sentence: str) -> None:
-        """One line of the launcher's own, on stderr."""
+    def say(self, text: str) -> None:
+        """Lines of the launcher's own, on stderr."""
         self._close_line(None)
-        self._put(True, f"resurge: {sentence}\n".encode())
+        self._put(True, text.encode(errors="replace"))
 
     def _show(self, source: Source, whole: bytes) -> None:
         rank, is_stderr = source
