@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from resurge_libs.testing import NeverHappened
+from resurge_libs.testing.wait import NeverHappened
 from tests.demo.cluster import NODES, RANKS, RANKS_PER_NODE, Cluster, DemoFailed, require
 from tests.demo.ranks import Crew
 

@@ -16,7 +16,8 @@ from typing import Any
 from resurge_libs.testing import wait_until
 from tests.demo.ranks import Crew, crew, remove_pages
 
-JOB = "demo"
+JOB = f"demo-{os.getpid()}"
+"""A name of its own: a launcher ends what an older one of the same job and node has left running on this machine."""
 NODES = ("n0", "n1", "n2")
 RANKS_PER_NODE = 2
 RANKS = 4
