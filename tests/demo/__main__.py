@@ -11,12 +11,15 @@ import time
 from pathlib import Path
 
 from resurge_libs.testing.wait import NeverHappened
-from tests.demo.cluster import NODES, RANKS, RANKS_PER_NODE, Cluster, DemoFailed, require
+from tests.demo.cluster import CHECKPOINT_EVERY, NODES, RANKS, RANKS_PER_NODE, Cluster, DemoFailed, require
 from tests.demo.ranks import Crew
 
 STEPS = 360
 STEP_S = 0.1
 STEPS_BETWEEN_FAULTS = 50
+STEPS_AFTER_CHECKPOINT = 2
+"""Faults come this soon after a checkpoint: without a control plane the next one would wait at the fence."""
+STEPS_WITHOUT_CONTROL = 10
 LOG_TAIL_LINES = 15
 
 
@@ -26,7 +29,7 @@ class Story:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.began_s = time.monotonic()
-        self.next_step = STEPS_BETWEEN_FAULTS
+        self.next_step = _after_checkpoint(STEPS_BETWEEN_FAULTS)
 
     def say(self, sentence: str) -> None:
         """One line with the time since the demo began."""
@@ -35,7 +38,7 @@ class Story:
     def calm(self) -> Crew:
         """Let the training go on to where the next fault is due."""
         crew = self.cluster.wait_for_step(self.next_step)
-        self.next_step = crew.step + STEPS_BETWEEN_FAULTS
+        self.next_step = _after_checkpoint(crew.step + STEPS_BETWEEN_FAULTS)
         return crew
 
     def recovered(self, before: Crew, at_s: float) -> Crew:
@@ -100,16 +103,16 @@ class Story:
         before = self.calm()
         self.say(f"4. SIGKILL of the control plane at step {before.step}")
         self.cluster.kill_control()
-        without = self.cluster.wait_for_step(before.step + 20)
+        without = self.cluster.wait_for_step(before.step + STEPS_WITHOUT_CONTROL)
         require(without.pids == before.pids, "a worker was replaced while the control plane was dead")
         self.say(f"   without it the same {RANKS} processes went on to step {without.step}; it is started again")
         at_s = time.monotonic()
         self.cluster.start_control()
         known = len(self.cluster.recoveries_within(20))
         self.say(f"   back after {time.monotonic() - at_s:.1f} s with all {known} recoveries in its journal")
-        after = self.cluster.wait_for_step(without.step + 20)
+        after = self.cluster.wait_for_step(without.step + CHECKPOINT_EVERY)
         require(after.pids == before.pids, "a worker was replaced when the control plane came back")
-        self.next_step = after.step + STEPS_BETWEEN_FAULTS // 2
+        self.next_step = _after_checkpoint(after.step + STEPS_BETWEEN_FAULTS // 2)
 
     def lose_control_in_a_recovery(self) -> None:
         """SIGKILL of the control plane between a rank's death and its return."""
@@ -126,11 +129,10 @@ class Story:
 
     def finish(self) -> str:
         """The rest of the training, and how the launchers end; gives the parameters' fingerprint."""
-        launchers = self.cluster.launchers
-        codes = {node: launcher.wait(60) for node, launcher in launchers.items()}
+        codes = self.cluster.wait_for_the_end(60)
         require(set(codes.values()) == {0}, f"launchers ended with {codes}")
-        self.say(f"training is done; the launchers ended with {codes}")
-        return self.cluster.fingerprint(*launchers)
+        self.say(f"training is done; the launchers of {' and '.join(codes)} ended with 0")
+        return self.cluster.fingerprint(*codes)
 
     def tell_recoveries(self) -> None:
         """The table of recoveries, from the durable records."""
@@ -162,6 +164,10 @@ class Story:
         disturbed = self.finish()
         self.tell_recoveries()
         self.compare(disturbed)
+
+
+def _after_checkpoint(step: int) -> int:
+    return step // CHECKPOINT_EVERY * CHECKPOINT_EVERY + STEPS_AFTER_CHECKPOINT
 
 
 def _is_alive(pid: int) -> bool:

@@ -21,6 +21,7 @@ JOB = f"demo-{os.getpid()}"
 NODES = ("n0", "n1", "n2")
 RANKS_PER_NODE = 2
 RANKS = 4
+CHECKPOINT_EVERY = 20
 RESURGE = (sys.executable, "-m", "resurge_launcher")
 TRAIN = Path(__file__).parents[2] / "worker_sdk" / "examples" / "digits" / "train.py"
 END_LIMIT_S = 20.0
@@ -104,7 +105,7 @@ class Cluster:
 
     def _training(self, name: str) -> list[str]:
         folder = self.folder / f"checkpoints-{name}"
-        where = ["--checkpoint-every", "20", "--checkpoint-dir", str(folder)]
+        where = ["--checkpoint-every", str(CHECKPOINT_EVERY), "--checkpoint-dir", str(folder)]
         return ["--steps", str(self.steps), "--beat-limit", "2", *where]
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -154,6 +155,12 @@ class Cluster:
             return now if now.generation > than.generation and now.trains(RANKS) else None
 
         return self.wait(there, limit_s, f"all {RANKS} ranks of a generation after {than.generation}")
+
+    def wait_for_the_end(self, limit_s: float) -> dict[str, int]:
+        """All launchers that were not killed end by themselves; gives their exit codes."""
+        codes = {node: launcher.wait(limit_s) for node, launcher in self.launchers.items()}
+        self.launchers.clear()
+        return codes
 
     def ask(self, *words: str) -> str:
         """What a `resurge` command about this job prints; empty when it failed."""

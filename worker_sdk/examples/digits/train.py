@@ -149,10 +149,12 @@ def train(session, told):
         optimizer.step()
         step += 1
         session.step_committed(step)
-        if rank == 0 and (step % told.checkpoint_every == 0 or step == told.steps):
-            print(f"step {step} loss {loss.item():.4f}", flush=True)
+        if step % told.checkpoint_every == 0 or step == told.steps:
             with session.phase("checkpoint", limit=600):
-                save(session, file, step, model, optimizer)
+                if rank == 0:
+                    print(f"step {step} loss {loss.item():.4f}", flush=True)
+                    save(session, file, step, model, optimizer)
+                dist.barrier()  # the others wait in the phase, where its limit holds and not that of the beats
         time.sleep(max(0.0, told.step_seconds - (time.monotonic() - began_s)))
 
     if rank == 0:
