@@ -74,7 +74,7 @@ A launcher that holds the job's decision exits with its code, also when it is si
 | --- | --- |
 | `RESURGE_JOB_TOKEN` | shared secret; a must unless the endpoint is loopback or a Unix socket; workers do not get it |
 | `SLURM_JOB_ID`, `SLURM_ARRAY_JOB_ID`, `SLURM_ARRAY_TASK_ID` | default of the job id |
-| `SLURM_RESTART_COUNT` | default of the attempt |
+| `SLURM_RESTART_COUNT` | default of the attempt, plus 1 |
 | `SLURMD_NODENAME`, `SLURM_NODEID` | default of the node id |
 | `SLURM_PROCID`, else `GROUP_RANK` | order of the nodes, where `--node-rank` is not given |
 | `SLURM_STEP_NUM_NODES` | a step on several nodes without `--nnodes` is refused: each node would train alone |

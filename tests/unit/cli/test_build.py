@@ -55,7 +55,7 @@ def test_slurm_says_who_and_where(script):
         "SLURM_PROCID": "3", "RESURGE_JOB_TOKEN": "secret",
     }  # fmt: skip
     settings = build(script, slurm, nnodes="4", rdzv_endpoint="n0:29400")
-    assert (settings.job_id, settings.attempt, settings.node_id, settings.infra_rank) == ("77", 2, "n3-3", 3)
+    assert (settings.job_id, settings.attempt, settings.node_id, settings.infra_rank) == ("77", 3, "n3-3", 3)
     assert settings.job_token == "secret"
     assert "secret" not in repr(settings)
 

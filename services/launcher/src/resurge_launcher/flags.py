@@ -80,7 +80,7 @@ _JOB = (
            metavar="N", default="0", group=JOB,
            help="Nodes of one topology domain that stand together; MIN must be a multiple of it. 0: no constraint."),
     Option(name="attempt", flags=("--attempt",), parse=partial(_whole, low=0, high=2**31), metavar="N", group=JOB,
-           help="Launch of the job by its scheduler. Default: SLURM_RESTART_COUNT, else 0.", is_common=False),
+           help="Launch of the job by its scheduler. Default: SLURM_RESTART_COUNT + 1, else 0.", is_common=False),
     Option(name="strict_fence", flags=("--strict-fence",), parse=values.switch, is_switch=True, default="0", group=JOB,
            help="Workers commit only behind resurge.fence(); a lost generation may then be replaced unseen."),
 )  # fmt: skip

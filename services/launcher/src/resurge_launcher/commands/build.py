@@ -179,12 +179,12 @@ def job_id_of(resolved: Resolved, here: Surroundings, several: bool) -> str:
 
 
 def attempt_of(resolved: Resolved, environ: Mapping[str, str]) -> int:
-    """The scheduler's count of launches, from 0."""
+    """The scheduler's count of launches, from 1; 0 where no scheduler counts."""
     item = resolved["attempt"]
     if item.is_given:
         return int(item.value)
-    text = environ.get("SLURM_RESTART_COUNT", "0")
-    return int(text) if text.isdigit() else 0
+    restarts = environ.get("SLURM_RESTART_COUNT", "0")
+    return int(restarts) + 1 if "SLURM_JOB_ID" in environ and restarts.isdigit() else 0
 
 
 def given_limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> dict[str, float]:

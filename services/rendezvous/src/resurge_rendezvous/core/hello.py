@@ -79,8 +79,8 @@ def _wrong_job(d: Draft, hello: Hello) -> WrongJob | None:
     served, presented = d.spec, hello.spec
     if presented.job_id != served.job_id:
         return WrongJob(presented.job_id, served.job_id)
-    if 0 < presented.attempt < d.job.attempt:
-        return WrongJob(presented.job_id, served.job_id, "attempt", str(presented.attempt), str(d.job.attempt))
+    if 0 < presented.attempt < served.attempt:
+        return WrongJob(presented.job_id, served.job_id, "attempt", str(presented.attempt), str(served.attempt))
     field = None if _begins_attempt(d, hello) else differing_field(presented, served)
     if field is None:
         return None
@@ -120,15 +120,18 @@ def _because_of(refusal: Refused) -> Because:
 
 
 def _begins_attempt(d: Draft, hello: Hello) -> bool:
-    """Whether this launcher is of a new launch of the job: by the scheduler's word, or a rerun after the end."""
-    if hello.spec.attempt > d.job.attempt:
+    """Whether this launcher is of a new launch of the job: by the scheduler's word, or a rerun after the end.
+
+    The scheduler's numbers are compared with each other alone: reruns within one launch raise the job's own number.
+    """
+    if hello.spec.attempt > d.spec.attempt:
         return True
-    if not isinstance(d.job.stage, Ended) or hello.spec.attempt != 0 or len(d.seen.unacknowledged) > 0:
+    if not isinstance(d.job.stage, Ended) or len(d.seen.unacknowledged) > 0:
         return False
     entry = d.job.nodes.get(hello.node)
     if entry is not None:
         return hello.incarnation > entry.incarnation  # started anew after the end, whatever its node remembers of it
-    return hello.highest_attempt < d.job.attempt
+    return hello.spec.attempt == 0 and hello.highest_attempt < d.job.attempt
 
 
 def _begin(d: Draft, hello: Hello) -> None:
