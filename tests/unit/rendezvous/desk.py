@@ -59,6 +59,7 @@ class Desk:
         self.facts: list[Fact] = []
         self.last: Step | None = None
         self.goals: dict[str, object] = {}
+        self.runs: dict[str, Run] = {}
         self.revisions: dict[str, int] = {}
         self.streams: dict[str, str] = {}
         self.incarnations: dict[str, int] = {}
@@ -107,6 +108,16 @@ class Desk:
         return step
 
     def _check(self, before, step: Step):
+        assert step.reason.code is not None
+        if step.facts:
+            self._check_facts(before, step)
+        due = self.machine.next_deadline(self.state)
+        if due is not None and due <= self.now:
+            after_tick = self.machine.step(self.state, Tick(self.stamp()), self.now)
+            again = self.machine.next_deadline(after_tick.state)
+            assert again is None or again > self.now, "a deadline in the past must not stay"
+
+    def _check_facts(self, before, step: Step):
         folded = before
         for fact in step.facts:
             again = codec.decode(Fact, codec.encode(fact))
@@ -114,12 +125,7 @@ class Desk:
         assert folded == step.state.durable, "S10: the fold of the facts is not the durable state"
         assert codec.digest(folded) == codec.digest(step.state.durable)
         assert step.state.durable.generation >= before.generation, "S2"
-        assert step.reason.code is not None
-        due = self.machine.next_deadline(self.state)
-        if isinstance(step.state, object) and due is not None and due <= self.now:
-            after_tick = self.machine.step(self.state, Tick(self.stamp()), self.now)
-            again = self.machine.next_deadline(after_tick.state)
-            assert again is None or again > self.now, "a deadline in the past must not stay"
+        assert step.state.durable.attempt >= before.attempt, "S2"
 
     def _take(self, action):
         match action:
@@ -127,6 +133,8 @@ class Desk:
                 assert self.streams.get(node) == stream, "a goal was sent on a stream that is not there"
                 assert desired.revision > self.revisions.get(node, 0), "revisions rise"
                 self.goals[node], self.revisions[node] = desired.goal, desired.revision
+                if isinstance(desired.goal, Run):
+                    self.runs[node] = desired.goal
             case AskPolicy():
                 self.asked.append(action)
             case ExportRecovery(record):
@@ -195,7 +203,7 @@ class Desk:
             self.tell(node, NodePhase.RUNNING, goal.generation, milestones=marks)
 
     def crash(self, node: str, signal: int = 11, rank: int | None = None, at: float | None = None) -> Step:
-        goal = self.run_of(node)
+        goal = self.runs[node]
         number = goal.base_rank if rank is None else rank
         record = ExitRecord(Rank(number), 0, 4711, Wall(at if at is not None else self.wall), signal=signal)
         return self.tell(node, NodePhase.TEARING_DOWN, goal.generation, exits=(record,))
@@ -221,6 +229,11 @@ class Desk:
         return self.ask(
             BeatReceived(self.stamp(), self.streams[node], NodeId(node), self.ids, float(self.wall), 0.0, 0.001)
         )
+
+    def ask_offset(self, node: str, offset_s: float):
+        """A beat that measured the node's clock: service time is launcher time plus the offset."""
+        stream = self.streams[node]
+        self.ask(BeatReceived(self.stamp(), stream, NodeId(node), 0, float(self.wall), offset_s, 0.001))
 
     def close(self, node: str, by_peer: bool = True) -> Step:
         return self.ask(StreamClosed(self.stamp(), self.streams.pop(node), NodeId(node), by_peer))

@@ -39,10 +39,8 @@ def lose_overdue(d: Draft, seats: Sequence[Seat]) -> None:
 def _why_lost(d: Draft, seat: Seat) -> Because:
     if seat.doomed is not None:
         return seat.doomed
-    if seat.observed.leaving_signal is not None and seat.closed_by_peer_at is not None:
-        return Because(
-            Reason.NODE_LEFT, f"{seat.node} left, as it was told to by signal {seat.observed.leaving_signal}"
-        )
+    if seat.leaving is not None and seat.closed_by_peer_at is not None:
+        return seat.leaving
     if seat.closed_by_peer_at is not None:
         silent_s = d.now - seat.closed_by_peer_at
         return Because(
