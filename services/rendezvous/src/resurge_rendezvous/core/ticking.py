@@ -62,8 +62,7 @@ def on_paused(d: Draft, event: Paused) -> None:
 
 
 def _sweep(d: Draft) -> None:
-    seats = overdue(d)
-    if seats:
+    while seats := overdue(d):  # a loss may fence, and then closed streams have only the resume window
         lose_overdue(d, seats)
     d.set_timers(sweep_at=next_sweep(d))
 

@@ -1,0 +1,143 @@
+"""The fenced store."""
+
+from __future__ import annotations
+
+import pytest
+
+from resurge_libs.core.ids import Attempt, FencingToken, Generation, JobId, RequestId
+from resurge_libs.core.refusals import BadRequest, StaleGeneration, Unready, WrongJob
+from resurge_rendezvous.core import store
+from resurge_rendezvous.core.model import (
+    Added,
+    AnnounceKey,
+    Deleted,
+    PutDone,
+    StoreAddAsked,
+    StoreCompareAndSetAsked,
+    StoreDeleteAsked,
+    StorePutAsked,
+    Swapped,
+)
+from tests.unit.rendezvous.desk import Desk, started
+
+
+def token(generation: int = 1, attempt: int = 1, job: str = "job") -> FencingToken:
+    return FencingToken(JobId(job), Attempt(attempt), Generation(generation))
+
+
+def put(d: Desk, key: str, value: bytes, request: str = "r", at: FencingToken | None = None):
+    step = d.ask(StorePutAsked(d.stamp(), RequestId(request), at or token(), key, value))
+    return d.replies[-1], step
+
+
+def test_a_value_is_written_read_and_announced():
+    d = started()
+    reply, step = put(d, "k", b"v")
+    assert reply == PutDone()
+    assert AnnounceKey("k") in step.actions
+    assert store.read(d.job, token(), "k") == b"v"
+    assert store.read(d.job, token(), "other") is None
+
+
+def test_a_repeat_under_one_request_id_is_one_write():
+    d = started()
+    for _ in range(3):
+        d.ask(StoreAddAsked(d.stamp(), RequestId("r"), token(), "n", 5))
+    assert d.replies[-1] == Added(5)
+    d.ask(StoreAddAsked(d.stamp(), RequestId("r2"), token(), "n", -7))
+    assert d.replies[-1] == Added(-2)
+
+
+def test_compare_and_set_says_what_holds():
+    d = started()
+    for number, (expected, answer) in enumerate(
+        [
+            (b"x", Swapped(False, None)),
+            (None, Swapped(True, b"1")),
+            (None, Swapped(False, b"1")),
+            (b"1", Swapped(True, b"1")),
+        ]
+    ):
+        d.ask(StoreCompareAndSetAsked(d.stamp(), RequestId(f"r{number}"), token(), "k", expected, b"1"))
+        assert d.replies[-1] == answer
+
+
+def test_delete_says_whether_it_was_there():
+    d = started()
+    put(d, "k", b"v")
+    for request, existed in (("d1", True), ("d2", False), ("d1", True)):
+        d.ask(StoreDeleteAsked(d.stamp(), RequestId(request), token(), "k"))
+        assert d.replies[-1] == Deleted(existed)
+
+
+def test_the_running_generation_is_refused_from_the_moment_it_is_fenced():
+    d = started()
+    d.crash("n1")
+    with pytest.raises(StaleGeneration) as refused:
+        put(d, "k", b"v")
+    assert refused.value.current.generation == 2
+    assert "k" not in d.job.store
+    with pytest.raises(StaleGeneration):
+        store.read(d.job, token(), "k")
+
+
+def test_the_next_generation_reads_what_the_one_before_wrote():
+    d = started()
+    put(d, "k", b"v")
+    d.crash("n1")
+    d.verdict()
+    d.down("n0", "n1")
+    assert store.read(d.job, token(2), "k") == b"v"
+    with pytest.raises(StaleGeneration):
+        put(d, "k", b"late", "late")
+
+
+@pytest.mark.parametrize("wrong", [token(0), token(2), token(1, attempt=0)])
+def test_other_tokens_are_stale(wrong):
+    d = started()
+    with pytest.raises(StaleGeneration):
+        put(d, "k", b"v", at=wrong)
+
+
+def test_another_jobs_token_is_wrong():
+    d = started()
+    with pytest.raises(WrongJob):
+        put(d, "k", b"v", at=token(job="other"))
+
+
+def test_without_a_job_nothing_is_written():
+    with pytest.raises(Unready):
+        put(Desk(), "k", b"v")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field"), [("", b"", "key"), ("k" * 1025, b"", "key"), ("k", b"x" * (1024 * 1024 + 1), "value")]
+)
+def test_keys_and_values_are_bounded(key, value, field):
+    d = started()
+    with pytest.raises(BadRequest) as refused:
+        put(d, key, value)
+    assert refused.value.violations[0].field == field
+
+
+@pytest.mark.parametrize("held", [b"text", b"", b"--1", b"9" * 30, "²".encode()])
+def test_only_counters_are_added_to(held):
+    d = started()
+    put(d, "k", held)
+    with pytest.raises(BadRequest):
+        d.ask(StoreAddAsked(d.stamp(), RequestId("a"), token(), "k", 1))
+
+
+def test_a_counter_stays_within_64_bits():
+    d = started()
+    d.ask(StoreAddAsked(d.stamp(), RequestId("a"), token(), "k", 2**63 - 1))
+    with pytest.raises(BadRequest):
+        d.ask(StoreAddAsked(d.stamp(), RequestId("b"), token(), "k", 1))
+
+
+def test_remembered_answers_are_bounded():
+    d = started(Desk(check=False))
+    for number in range(1100):
+        d.ask(StoreAddAsked(d.stamp(), RequestId(f"r{number}"), token(), "n", 1))
+    assert len(d.job.answers) == 1024
+    assert store.answer_to(d.job, RequestId("r0")) is None
