@@ -60,8 +60,48 @@ class Habits:
     """Attaches again when the stream was lost, as long as it was not refused for good."""
 
 
+class Waits:
+    """Waiting for what comes down a stream, each wait with a limit and with what is there instead."""
+
+    node_id: str
+    desired: attach_pb2.Desired | None
+    refused: grpc.aio.AioRpcError | None
+    _changed: asyncio.Event
+
+    async def until(self, condition: Callable[[Any], bool], limit_s: float = 10.0) -> Any:
+        """Wait until the condition holds on what has come down. Raises AssertionError with what is there instead."""
+        try:
+            async with asyncio.timeout(limit_s):
+                while not condition(self):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(
+                f"{self.node_id}: not within {limit_s} s; last desired {self.desired}, refused {self.refused}"
+            ) from None
+        return self
+
+    async def until_goal(self, goal: str, limit_s: float = 10.0, **fields: Any) -> Any:
+        """Wait for a goal of the given kind (run, down, park, exit) whose fields have the given values; return it."""
+
+        def holds(launcher: Waits) -> bool:
+            desired = launcher.desired
+            if desired is None or desired.WhichOneof("goal") != goal:
+                return False
+            return all(getattr(getattr(desired, goal), name) == value for name, value in fields.items())
+
+        await self.until(holds, limit_s)
+        return getattr(self.desired, goal)
+
+    async def until_refused(self, limit_s: float = 10.0) -> grpc.aio.AioRpcError:
+        """Wait until the service ends the stream with an error; return it."""
+        await self.until(lambda launcher: launcher.refused is not None, limit_s)
+        assert self.refused is not None
+        return self.refused
+
+
 @dataclass
-class FakeLauncher:
+class FakeLauncher(Waits):
     """One scripted node. `async with` it, or call `attach` and `vanish` by hand."""
 
     channel: grpc.aio.Channel
@@ -287,37 +327,6 @@ class FakeLauncher:
     def run(self) -> attach_pb2.Run:
         """The newest RUN order."""
         return next(goal.run for goal in reversed(self.goals) if goal.WhichOneof("goal") == "run")
-
-    async def until(self, condition: Callable[[FakeLauncher], bool], limit_s: float = 10.0) -> FakeLauncher:
-        """Wait until the condition holds on what has come down. Raises AssertionError with what is there instead."""
-        try:
-            async with asyncio.timeout(limit_s):
-                while not condition(self):
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise AssertionError(
-                f"{self.node_id}: not within {limit_s} s; last desired {self.desired}, refused {self.refused}"
-            ) from None
-        return self
-
-    async def until_goal(self, goal: str, limit_s: float = 10.0, **fields: Any) -> Any:
-        """Wait for a goal of the given kind (run, down, park, exit) whose fields have the given values; return it."""
-
-        def holds(launcher: FakeLauncher) -> bool:
-            desired = launcher.desired
-            if desired is None or desired.WhichOneof("goal") != goal:
-                return False
-            return all(getattr(getattr(desired, goal), name) == value for name, value in fields.items())
-
-        await self.until(holds, limit_s)
-        return getattr(self.desired, goal)
-
-    async def until_refused(self, limit_s: float = 10.0) -> grpc.aio.AioRpcError:
-        """Wait until the service ends the stream with an error; return it."""
-        await self.until(lambda launcher: launcher.refused is not None, limit_s)
-        assert self.refused is not None
-        return self.refused
 
     def _now(self) -> Timestamp:
         stamp = Timestamp()

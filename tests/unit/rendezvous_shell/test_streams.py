@@ -7,7 +7,7 @@ import pytest
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.ids import Incarnation, NodeId
 from resurge_libs.core.refusals import Overloaded, Superseded
-from resurge_rendezvous.streams import LauncherStream, Watchers
+from resurge_rendezvous.streams import KeyWaits, LauncherStream, Watchers
 
 
 def goal(revision):
@@ -78,3 +78,16 @@ async def test_more_observers_than_the_bound_are_refused():
         await anext(watchers.watch(1))
     await first.aclose()
     assert await anext(watchers.watch(1)) == 1
+
+
+async def test_a_wait_is_woken_by_its_key_alone_and_forgotten_when_it_ends():
+    waits = KeyWaits(most=2)
+    with waits.waiting("a") as first, waits.waiting("b") as second:
+        waits.wake("a")
+        assert (first.is_set(), second.is_set(), len(waits)) == (True, False, 2)
+        with pytest.raises(Overloaded), waits.waiting("c"):
+            pass
+        waits.wake_all()
+        assert second.is_set()
+    assert len(waits) == 0
+    waits.wake("a")

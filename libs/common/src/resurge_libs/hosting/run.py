@@ -61,6 +61,7 @@ class Ending:
     def failed(self, sentence: str) -> None:
         """A service can no longer decide."""
         log.event("host_failed", why=sentence)
+        self._exit_when_ended = False  # from here on no end of the job calls this off
         self._after(FAILED_LINGER_S, EXIT_FAILED, sentence)
 
     def ended(self, is_over: bool) -> None:
