@@ -230,6 +230,7 @@ def test_silence_before_the_first_beat_means_nothing():
 
 def test_a_worker_past_its_limit_is_hung_and_killed_at_once():
     node = Node().running()
+    node.feed(h.BeatAcked(node.now, 60.0))
     node.feed(h.PagesRead(Generation(1), (_reading(node, 0), _reading(node, 1, hung_at=Instant(node.now + 5)))))
     stale = _reading(node, 1, hung_at=Instant(node.now + 5))
     asked = of(node.move(5.0), h.ReadPages)
@@ -250,10 +251,27 @@ def test_a_hang_while_a_peer_saves_its_state_leaves_the_grace():
 def test_a_pause_of_the_launcher_is_not_held_against_workers():
     node = Node().running()
     node.move(30)
+    node.feed(h.BeatAcked(node.now, 60.0))
     node.feed(h.Paused(10.0), h.PagesRead(Generation(1), (_reading(node, 0, hung_at=node.now),)))
     assert node.phase == "Running"
     node.move(10)
     node.feed(h.PagesRead(Generation(1), (_reading(node, 0, hung_at=node.now),)))
+    assert node.phase == "TearingDown"
+
+
+def test_silence_without_a_lease_is_no_hang_and_counts_anew_when_it_is_back():
+    node = Node().running()
+    node.feed(h.BeatAcked(node.now, 5.0), h.StreamLost("gone"))
+    node.move(8.0)
+    stale = m.PageReading(0, last_beat_at=Instant(node.now - 7), hung_at=Instant(node.now - 5))
+    node.feed(h.PagesRead(Generation(1), (stale,)))
+    assert node.phase == "Running", "the fence held the commit back"
+    node.feed(h.StreamUp(), h.BeatAcked(node.now, 60.0), h.PagesRead(Generation(1), (stale,)))
+    node.move(1.9)
+    node.feed(h.PagesRead(Generation(1), (stale,)))
+    assert node.phase == "Running", "its limit of 2 s runs from the return of the lease"
+    node.move(0.2)
+    node.feed(h.PagesRead(Generation(1), (stale,)))
     assert node.phase == "TearingDown"
 
 

@@ -92,7 +92,7 @@ def _from_rendezvous(state: LauncherState, event: FromRendezvous, rules: Rules, 
         case h.Refused():
             return _refused(state, event)
         case h.BeatAcked(sent_at, lease_ttl_s):
-            control = controls.acknowledged(state.control, sent_at, lease_ttl_s)
+            control = controls.acknowledged(state.control, sent_at, lease_ttl_s, now)
             return replace(state, control=control), (), Because(Reason.BEAT)
         case _:
             assert_never(event)
@@ -221,7 +221,8 @@ def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant)
     hang = crews.next_hang_at(crew)
     soon = routine if hang is None or hang <= now else earliest(routine, hang)
     reason = Because(Reason.MILESTONE) if len(crew.milestones) > before else Because(Reason.BEAT)
-    fault = None if state.judge_after is not None and now < state.judge_after else crews.hung(crew, now)
+    unjudged = (state.judge_after is not None and now < state.judge_after) or not state.control.holds(now)
+    fault = None if unjudged else crews.hung(crew, now, state.control.held_since)
     if fault is not None:
         crew, reason = replace(crew, faults=(*crew.faults, fault)), fault.because
     return replace(state, phase=Running(crew), pages_at=soon), (), reason

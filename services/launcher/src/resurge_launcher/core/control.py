@@ -21,12 +21,13 @@ UNREACHABLE_EXIT_CODE = 2
 CONTROL_LOST_EXIT_CODE = 1
 
 
-def acknowledged(control: Control, sent_at: Instant, lease_ttl_s: float) -> Control:
+def acknowledged(control: Control, sent_at: Instant, lease_ttl_s: float, now: Instant) -> Control:
     """A beat was answered: the lease counts from its sending."""
+    held_since = control.held_since if control.holds(now) else now
     lease = (
         Lease.starting(sent_at, lease_ttl_s) if control.lease is None else control.lease.renewed(sent_at, lease_ttl_s)
     )
-    return replace(control, lease=lease)
+    return replace(control, lease=lease, held_since=held_since)
 
 
 def lost(control: Control, now: Instant, resume_window_s: float) -> Control:

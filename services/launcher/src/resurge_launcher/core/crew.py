@@ -22,7 +22,7 @@ from resurge_launcher.core.model import (
     Worker,
 )
 from resurge_libs.core.ids import Rank
-from resurge_libs.core.instant import Instant, earliest
+from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
 
 CHECKPOINT_PHASE = "checkpoint"
@@ -139,12 +139,16 @@ def _watches(crew: Crew) -> list[tuple[Worker, Watch]]:
     return [(w, w.state.watch) for w in crew.workers if isinstance(w.state, Alive)]
 
 
-def hung(crew: Crew, now: Instant) -> Fault | None:
-    """The worker whose limit ran out first, if one's did."""
+def hung(crew: Crew, now: Instant, held_since: Instant | None) -> Fault | None:
+    """The worker whose limit ran out first, if one's did.
+
+    Without a lease the fence holds commits back, and with them the peers in their collectives: that silence is no hang.
+    So a limit runs from the moment the lease came back at the earliest.
+    """
     late = [
-        (watch.reading.hung_at, worker, watch.reading)
+        (due, worker, watch.reading)
         for worker, watch in _watches(crew)
-        if watch.reading is not None and watch.reading.hung_at is not None and watch.reading.hung_at <= now
+        if watch.reading is not None and (due := _hung_at(watch.reading, held_since)) is not None and due <= now
     ]
     if not late:
         return None
@@ -154,6 +158,12 @@ def hung(crew: Crew, now: Instant) -> Fault | None:
     step = f", last step {reading.step}" if reading.step is not None else ""
     sentence = f"rank {worker.rank} is past its limit{where}: last beat {now - since:.1f} s ago{step}"
     return Fault(Because(Reason.WORKER_HUNG, sentence), since, worker.rank)
+
+
+def _hung_at(reading: PageReading, held_since: Instant | None) -> Instant | None:
+    if reading.hung_at is None or reading.last_beat_at is None or held_since is None:
+        return reading.hung_at
+    return max(reading.hung_at, after(held_since, reading.hung_at - reading.last_beat_at))
 
 
 def next_hang_at(crew: Crew) -> Instant | None:

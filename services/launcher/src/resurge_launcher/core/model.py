@@ -319,6 +319,12 @@ class Control:
     met: bool = False
     """Rendezvous was heard at least once."""
     lease: Lease | None = None
+    held_since: Instant | None = None
+    """Since when the lease has held without a gap; None before the first."""
+
+    def holds(self, now: Instant) -> bool:
+        """Whether the node has a lease."""
+        return self.lease is not None and not self.lease.expired(now)
 
 
 @dataclass(frozen=True, slots=True)
