@@ -65,6 +65,15 @@ def test_the_children_cover_the_root():
     assert record.verdict.kind.value == "RESTART"
 
 
+def test_a_start_that_committed_steps_ends_a_crash_loop():
+    d = started()
+    d.crash("n1")
+    recover(d)
+    start_slowly(d, "n0", "n1")
+    d.crash("n1")
+    assert d.asked[-1].view.failure_ages_s == (), "a recovered job owes no backoff"
+
+
 def test_a_retry_is_covered_too_and_its_spans_are_spans_of_their_own():
     d = started()
     d.crash("n1")

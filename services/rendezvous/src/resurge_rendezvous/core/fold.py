@@ -209,7 +209,9 @@ def _closed(job: Job, record: RecoveryRecord) -> Job:
     records = (*job.records, record)[-RECORDS_MAX:]
     match job.stage:
         case Proving(formation) if record.outcome is not RecoveryOutcome.ENDED:
-            return replace(job, records=records, stage=Running(formation))
+            # every rank committed a step: what fails now is no crash loop, and owes no backoff
+            walls = () if record.outcome is RecoveryOutcome.RECOVERED else job.failure_walls
+            return replace(job, records=records, stage=Running(formation), failure_walls=walls)
         case Proving() | Fenced() if record.outcome is RecoveryOutcome.ENDED:
             return replace(job, records=records, stage=Gathering(record.because))
         case _:

@@ -303,7 +303,7 @@ class Job:
     charges: tuple[Charge, ...] = ()
     """Restarts spent in this attempt."""
     failure_walls: tuple[float, ...] = ()
-    """When this attempt's incidents, and their further rounds, were opened; oldest first."""
+    """When incidents and their further rounds were opened since every rank last committed a step; oldest first."""
     no_restart: NoRestart | None = None
     """A late STOP, latched: it holds at the next fault."""
     known_milestones: frozenset[MilestoneKind] = frozenset()
