@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -55,6 +56,8 @@ def run(settings: RunSettings) -> int:
     log.bind(job=settings.job_id, node=settings.node_id)
     try:
         settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if settings.run_dir.stat().st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "belongs to another user")
         limit_s = settings.term_timeout_s if settings.take_over else None
         lock = NodeLock.take(settings.run_dir, settings.node_id, limit_s)
     except NodeTaken as taken:

@@ -149,7 +149,7 @@ class ControlStream:
             if refused is not None:
                 self._post(refused)
                 return False
-            sentence = str(problem)
+            sentence = f"{self._where.endpoint}: {problem}"
         except TimeoutError:
             sentence = f"rendezvous said nothing for {silence_limit_s:g} s"
         except BadDesired as error:

@@ -87,7 +87,7 @@ def _from_rendezvous(state: LauncherState, event: FromRendezvous, rules: Rules, 
             reason = Because(Reason.NODE_JOINED, "rendezvous answers")
             return replace(state, control=controls.found(state.control), revision_seen=0), (), reason
         case h.StreamLost(sentence):
-            control = controls.lost(state.control, now, rules.limits.resume_window_s)
+            control = controls.lost(state.control, sentence, now, rules.limits.resume_window_s)
             return replace(state, control=control), (), Because(Reason.STREAM_LOST, sentence)
         case h.Refused():
             return _refused(state, event)

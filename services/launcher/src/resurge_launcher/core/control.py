@@ -30,15 +30,16 @@ def acknowledged(control: Control, sent_at: Instant, lease_ttl_s: float, now: In
     return replace(control, lease=lease, held_since=held_since)
 
 
-def lost(control: Control, now: Instant, resume_window_s: float) -> Control:
+def lost(control: Control, problem: str, now: Instant, resume_window_s: float) -> Control:
     """The stream broke: others may take this node's place sooner than its lease says, so it must end sooner too."""
     lease = None if control.lease is None else control.lease.shortened_to(after(now, resume_window_s))
-    return replace(control, lost_at=now if control.lost_at is None else control.lost_at, lease=lease)
+    lost_at = now if control.lost_at is None else control.lost_at
+    return replace(control, lost_at=lost_at, lease=lease, problem=problem)
 
 
 def found(control: Control) -> Control:
     """Rendezvous answers again."""
-    return replace(control, lost_at=None, met=True)
+    return replace(control, lost_at=None, met=True, problem="")
 
 
 def end_without_control(control: Control, crew: Crew | None, rules: Rules, now: Instant) -> EndGoal | None:
@@ -48,7 +49,8 @@ def end_without_control(control: Control, crew: Crew | None, rules: Rules, now: 
         return None
     without_s = now - control.lost_at
     if not control.met:
-        sentence = f"rendezvous did not answer within {without_s:.0f} s of the start"
+        tried = f"; the last try: {control.problem}" if control.problem else ""
+        sentence = f"rendezvous did not answer within {without_s:.0f} s of the start{tried}"
         return EndGoal(UNREACHABLE_EXIT_CODE, Because(Reason.CONTROL_UNREACHABLE, sentence))
     sentence = f"no control plane for {without_s:.0f} s and no progress of workers within the limit"
     return EndGoal(CONTROL_LOST_EXIT_CODE, Because(Reason.CONTROL_LOST, sentence))

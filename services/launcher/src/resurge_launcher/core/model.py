@@ -318,6 +318,8 @@ class Control:
     """Since when there is no stream, counted from the launcher's start before the first; None while there is one."""
     met: bool = False
     """Rendezvous was heard at least once."""
+    problem: str = ""
+    """What the last attempt to reach it met."""
     lease: Lease | None = None
     held_since: Instant | None = None
     """Since when the lease has held without a gap; None before the first."""
