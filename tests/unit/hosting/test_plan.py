@@ -7,6 +7,7 @@ import pytest
 
 from resurge_host.targets import TARGETS
 from resurge_libs.config.settings import UsageProblem
+from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.hosting.run import EXIT_FAILED, EXIT_OK, Ending
 from resurge_libs.hosting.settings import HostSettings, LimitSettings, chosen_targets, plan
 from resurge_libs.hosting.usage import UsageError
@@ -42,6 +43,27 @@ def test_limits_derive_from_the_given_ones():
         30.0,
     )
     assert planned.host.state_dir == Path("/somewhere")
+
+
+def test_every_limit_of_the_table_is_a_setting_in_the_words_of_all_commands():
+    assert set(LimitSettings.model_fields) == {row.name for row in TimeLimits().table()}
+    environ = {"RESURGE_LIMITS__LEASE_TTL_S": "4000ms", "RESURGE_LIMITS__HANG_LIMIT_S": "none"}
+    assert plan(TARGETS, STATE, None, environ).limits.lease_ttl_s == 4.0
+    with pytest.raises(UsageProblem, match=r"limits.lease_ttl_s.*not a duration"):
+        plan(TARGETS, STATE, None, {"RESURGE_LIMITS__LEASE_TTL_S": "soon"})
+
+
+def test_one_file_serves_launchers_and_services_together_or_apart(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text("launcher: {nnodes: 2}\nrendezvous: {hello_limit_s: 3}\npolicy: {fast_failure_s: 9}\nlimits: {}\n")
+    for known in (TARGETS, TARGETS[:1], TARGETS[1:]):
+        planned = plan(
+            known, STATE, str(path), {"RESURGE_RENDEZVOUS__SNAPSHOT_EVERY": "7", "RESURGE_HOST__LISTEN": "a:1"}
+        )
+        assert planned.listen.host == "a"
+    path.write_text("rendezvouz: {}\n")
+    with pytest.raises(UsageProblem, match="did you mean 'rendezvous'"):
+        plan(TARGETS[:1], STATE, str(path), {})
 
 
 def test_two_limits_in_a_wrong_order_are_both_named():

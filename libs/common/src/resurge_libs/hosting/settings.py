@@ -28,8 +28,8 @@ ALL = "all"
 DEFAULT_PORT = 7470
 OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 OTLP_TRACES_VARIABLE = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-OTHER_SECTIONS = ("run", "launcher", "limits", "worker", "fault_tolerance")
-"""Sections of a shared settings file that belong to other programs of the house."""
+OTHER_SECTIONS = ("launcher", "policy", "rendezvous")
+"""Sections of a shared settings file that belong to other programs, or to services that do not run in this one."""
 
 
 class HostSettings(ServiceSettings):
