@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from resurge_libs.testing import wait_until
+
 SCRIPT_BODY = "import pathlib, sys\npathlib.Path(sys.argv[1]).write_text('started')\n"
 
 
@@ -25,17 +27,16 @@ class Shell:
         self.script = directory / "train.py"
         self.script.write_text(SCRIPT_BODY)
 
+    def environ(self, **variables: str) -> dict[str, str]:
+        foreign = ("RESURGE_", "PET_", "SLURM", "XDG_")
+        own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        return own | {"XDG_STATE_HOME": str(self.directory / "state")} | variables
+
     def run(self, *words: str, script: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        environ = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("RESURGE_", "PET_", "SLURM", "XDG_"))
-        }
-        environ |= {"XDG_STATE_HOME": str(self.directory / "state"), **variables}
         program = [str(self.script), str(self.proof)] if script is None else [script, str(self.proof)]
         return subprocess.run(
             [sys.executable, "-m", "resurge_launcher", "run", *words, *filter(None, program)],
-            cwd=self.directory, env=environ, capture_output=True, text=True, timeout=50, check=False,
+            cwd=self.directory, env=self.environ(**variables), capture_output=True, text=True, timeout=50, check=False,
         )  # fmt: skip
 
 
@@ -160,4 +161,47 @@ def test_an_endpoint_where_nobody_answers_is_given_up_within_the_limit(shell):
     assert line.startswith("resurge run: --rdzv-endpoint: no control plane answered")
     for word in (endpoint, "Connection refused", "nothing was started", "resurge serve", "--connect-timeout"):
         assert word in line
+    assert not shell.proof.exists()
+
+
+def test_an_endpoint_whose_name_does_not_resolve_is_refused_by_name(shell):
+    done = shell.run("--nnodes", "2", "--rdzv-endpoint", "no-such-host.invalid:1", RESURGE_JOB_TOKEN="x" * 32)
+    assert done.returncode == 2, done.stderr
+    assert (
+        done.stderr.strip()
+        .splitlines()[-1]
+        .startswith("resurge run: --rdzv-endpoint: no way to no-such-host.invalid:1")
+    )
+
+
+def test_a_second_launcher_of_one_node_is_refused_and_names_the_first(shell):
+    waits = shell.directory / "waits.py"
+    waits.write_text("import pathlib, signal, sys\npathlib.Path(sys.argv[1]).write_text('started')\nsignal.pause()\n")
+    words = ["--job-id", "twice", "--run-dir", str(shell.run_dir), "--term-timeout", "1"]
+    first = subprocess.Popen(
+        [sys.executable, "-m", "resurge_launcher", "run", *words, str(waits), str(shell.proof)],
+        env=shell.environ(), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_until(shell.proof.exists, 40)
+        done = shell.run(*words, script=str(waits))
+        assert done.returncode == 2, done.stderr
+        last = done.stderr.strip().splitlines()[-1]
+        assert f"held by launcher pid {first.pid}" in last
+        assert "--take-over" in last
+        assert first.poll() is None, "the first is not harmed"
+    finally:
+        first.terminate()
+        first.communicate(timeout=40)
+
+
+def test_a_state_directory_of_another_job_is_refused(shell):
+    words = ["--state-dir", str(shell.directory / "state"), "--run-dir", str(shell.run_dir), "--lease-ttl", "1"]
+    first = shell.run(*words, "--job-id", "mine")
+    assert first.returncode == 0, first.stderr
+    shell.proof.unlink()
+    done = shell.run(*words, "--job-id", "other")
+    assert done.returncode == 2, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert "job 'mine', not 'other'" in last, "by the directory, or by the control plane that still serves it"
     assert not shell.proof.exists()

@@ -11,14 +11,13 @@ import contextlib
 import errno
 import os
 import signal
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from resurge_api.rendezvous.v1 import attach_pb2
-from resurge_launcher import environment, usage, wire
+from resurge_launcher import environment, wire
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
@@ -37,6 +36,7 @@ from resurge_launcher.store_offer import StorePort, own_address
 from resurge_launcher.stream import ControlStream, Where
 from resurge_launcher.team import Shop
 from resurge_launcher.terminal import Terminal
+from resurge_launcher.usage import CommandFailed, UsageProblem, unreachable
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
@@ -52,7 +52,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def run(settings: RunSettings) -> int:
-    """Run this node's share of the job to its end; the exit code, as DESIGN section 6 has it."""
+    """Run this node's share of the job to its end; the exit code, as the reference lists them.
+
+    Raises UsageProblem or CommandFailed, with exit code 2, where nothing could be started.
+    """
     log.bind(job=settings.job_id, node=settings.node_id)
     try:
         settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -62,10 +65,10 @@ def run(settings: RunSettings) -> int:
         lock = NodeLock.take(settings.run_dir, settings.node_id, limit_s)
     except NodeTaken as taken:
         log.event("already_attached", why=str(taken))
-        return EXIT_USAGE
+        raise CommandFailed(str(taken), EXIT_USAGE) from None
     except OSError as error:
-        log.event("run_dir_unusable", why=f"{settings.run_dir}: {error.strerror}")
-        return EXIT_USAGE
+        right = "Name a short directory that you may write, for example --run-dir /tmp/run1."
+        raise UsageProblem("--run-dir", f"{settings.run_dir} cannot be used: {error.strerror}", right) from None
     try:
         kernel.become_subreaper()
         return asyncio.run(_Agent(settings, lock).run())
@@ -94,8 +97,9 @@ class _Agent:
         try:
             self._address = await asyncio.to_thread(self._own_address)
         except OSError as error:
-            log.event("control_unreachable", endpoint=str(self._endpoint), why=str(error))
-            return EXIT_USAGE
+            right = "Correct the host, or say with --local-addr under which address other nodes reach this one."
+            problem = f"no way to {self._endpoint} from here: {error.strerror or error}"
+            raise UsageProblem("--rdzv-endpoint", problem, right) from None
         self._funnel = Funnel(Terminal())
         log.configure(stream=cast(TextIO, OwnLines(self._funnel)))
         self._control = self._control_plane()
@@ -118,9 +122,6 @@ class _Agent:
             task.add_done_callback(self._task_ended)
         code, because = await self._left
         log.event("launcher_exits", code=code, reason=because.code, why=because.sentence)
-        if because.code == Reason.CONTROL_UNREACHABLE and self._control is None:
-            problem = usage.unreachable(str(self._endpoint), tuple(self._stream.failed_tries))
-            print(usage.sentence_of(problem, "run"), file=sys.stderr, flush=True)
         await self._stream.stop()
         if self._control is not None:
             await self._control.stop(end_it=self._ends_control(because))
@@ -128,7 +129,14 @@ class _Agent:
         await self._effects.close()
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
         log.configure()
+        if code == EXIT_USAGE:  # the last line for people says what would be right
+            raise self._refusal(because)
         return code
+
+    def _refusal(self, because: Because) -> Exception:
+        if because.code == Reason.CONTROL_UNREACHABLE and self._control is None:
+            return unreachable(str(self._endpoint), tuple(self._stream.failed_tries))
+        return CommandFailed(because.sentence, EXIT_USAGE)
 
     # ---------------------------------------------------------------------------------------------------- parts
 
