@@ -15,6 +15,8 @@ def is_clear(d: Draft, seat: Seat) -> bool:
     """Whether the node has confirmed that nothing of the newest generation, or an older one, lives there."""
     if seat.observed.phase is not NodePhase.READY:
         return False
+    if seat.predecessor_until is not None and d.now < seat.predecessor_until:
+        return False
     last = d.job.last_formation
     if last is None or member_of_last(d.seen, seat) is None:
         return True

@@ -71,7 +71,7 @@ class Draft:
     def put_seat(self, seat: Seat) -> None:
         """Set one node's seat; a lease that may end earlier than all others brings the sweep forward."""
         self.seen = replace(self.seen, seats=self.seen.seats.put(seat.node, seat))
-        due = self.lease_end(seat)
+        due = earliest(self.lease_end(seat), seat.predecessor_until)
         if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
             self.set_timers(sweep_at=due)
 

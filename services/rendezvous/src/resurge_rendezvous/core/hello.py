@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from resurge_libs.core.ids import Attempt, Generation, Incarnation
-from resurge_libs.core.instant import after
+from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import (
@@ -204,6 +204,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
             leaving=old.leaving if old is not None and same else None,
             revision=max(event.revision_seen, old.revision if old is not None else 0),
             clock=old.clock if old is not None and same else None,
+            predecessor_until=_predecessor_until(d, old, entry, hello),
         )
     )
     d.changed()
@@ -235,6 +236,23 @@ def _admitted(hello: Hello, known: NodeEntry | None) -> NodeEntry:
         would_exclude=known.would_exclude,
         finished=known.finished,
     )
+
+
+def _predecessor_until(d: Draft, old: Seat | None, entry: NodeEntry | None, hello: Hello) -> Instant | None:
+    """Until when workers of the launcher that this one replaces may hold a lease, out of this one's sight.
+
+    On one host its lock saw to it that the earlier launcher, and with it its workers, are gone; elsewhere its lease
+    must be over first: the whole one, or what it shortened it to when it closed its stream itself.
+    """
+    if old is None or entry is None:
+        return None
+    earlier = old.predecessor_until
+    if is_same_launcher(entry, hello) or hello.host == entry.host or old.lease is None:
+        return earlier
+    ends = old.lease.until
+    if old.closed_by_peer_at is not None:
+        ends = min(ends, after(old.closed_by_peer_at, d.limits.resume_window_s))
+    return max(ends, earlier) if earlier is not None else ends
 
 
 def _longer(lease: Lease, old: Seat | None) -> Lease:

@@ -53,6 +53,8 @@ class Seat:
     sent: Goal | None = None
     """The goal last sent on the present stream."""
     clock: ClockReading | None = None
+    predecessor_until: Instant | None = None
+    """Until then workers of an earlier launcher of this node may live on another host; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,12 @@ def overdue(d: Draft) -> list[Seat]:
     return [seat for seat in d.seen.seats.values() if (due := d.lease_end(seat)) is not None and due <= d.now]
 
 
+def succeeded(d: Draft) -> list[Seat]:
+    """The seats whose earlier launcher, on another host, cannot have living workers any more."""
+    seats = d.seen.seats.values()
+    return [seat for seat in seats if seat.predecessor_until is not None and seat.predecessor_until <= d.now]
+
+
 def next_sweep(d: Draft) -> Instant | None:
     """When the next promise may end."""
-    return earliest(*(d.lease_end(seat) for seat in d.seen.seats.values()))
+    return earliest(*(earliest(d.lease_end(seat), seat.predecessor_until) for seat in d.seen.seats.values()))

@@ -11,13 +11,13 @@ from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.events import Paused
 from resurge_rendezvous.core.faults import corrected, fence, raise_faults
 from resurge_rendezvous.core.job import FaultRecord, Formation, Proving, Running
-from resurge_rendezvous.core.losses import lose_overdue
+from resurge_rendezvous.core.losses import lose_overdue, settle_presence
 from resurge_rendezvous.core.observing import doom
 from resurge_rendezvous.core.operators import exclusions_over
 from resurge_rendezvous.core.rounds import advance, all_lost_over, last_call_over, quorum_over
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import settled, start_phase_over
-from resurge_rendezvous.core.sweeps import next_sweep, overdue
+from resurge_rendezvous.core.sweeps import next_sweep, overdue, succeeded
 from resurge_rendezvous.core.verdicts import verdict_due
 
 
@@ -62,6 +62,11 @@ def on_paused(d: Draft, event: Paused) -> None:
 
 
 def _sweep(d: Draft) -> None:
+    for seat in succeeded(d):
+        alone = replace(seat, predecessor_until=None)
+        d.put_seat(alone)
+        settle_presence(d, alone)
+        d.touch(alone.node)
     while seats := overdue(d):  # a loss may fence, and then closed streams have only the resume window
         lose_overdue(d, seats)
     d.set_timers(sweep_at=next_sweep(d))
