@@ -1,0 +1,157 @@
+"""A launcher's line to rendezvous, as the real stream client keeps it: dials with backoff, introduces itself, beats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from resurge_launcher.core import happenings as h
+from resurge_libs.core.ids import Incarnation, NodeId
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core import model as rm
+from tests.sim import mapping
+from tests.sim.messages import Beat, Introduction
+from tests.sim.network import Stream
+
+if TYPE_CHECKING:
+    from tests.sim.launcher import Launcher
+
+
+REASONS = {
+    h.Refusal.SUPERSEDED: Reason.SUPERSEDED,
+    h.Refusal.ALREADY_ATTACHED: Reason.ALREADY_ATTACHED,
+    h.Refusal.NOT_WELCOME: Reason.BAD_REQUEST,
+}
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A message that lay in the socket while the process stood still."""
+
+    stream: Stream
+    message: object
+
+
+class ControlLine:
+    """One launcher's connection, over all its streams."""
+
+    def __init__(self, owner: Launcher) -> None:
+        self.owner, self.limits = owner, owner.rules.limits
+        self.stream: Stream | None = None
+        self.met = False
+        self._backoff_s = self.limits.reconnect_backoff_min_s
+        self._sequence = 0
+        self._sent: dict[int, float] = {}
+        self._clock_reading: tuple[float, float] | None = None
+
+    def dial(self) -> None:
+        """Try to open a stream."""
+        if self.stream is not None or not self.owner.alive:
+            return
+        if self.owner.paused:
+            self.owner.later(0.1, self.dial)
+            return
+        service, link = self.owner.world.service, self.owner.world.net.link(self.owner.node)
+        if not link.whole or service.paused:
+            wait_s = self.limits.client_ping_timeout_s
+            self.owner.later(wait_s, lambda: self.dial_failed("no answer in time"))
+        elif not service.alive:
+            self.owner.later(0.001, lambda: self.dial_failed("connection refused"))
+        else:
+            self.owner.later(2 * self.owner.world.net.delay_s(link), self._connected)
+
+    def dial_failed(self, why: str) -> None:
+        self.owner.post(h.StreamLost(why))
+        self.dial_later()
+
+    def dial_later(self) -> None:
+        self.owner.later(self._backoff_s * self.owner.world.chance.uniform(0.8, 1.2), self.dial)
+        self._backoff_s = min(self._backoff_s * 2, self.limits.reconnect_backoff_max_s)
+
+    def _connected(self) -> None:
+        service = self.owner.world.service
+        if not service.alive or self.stream is not None or not self.owner.alive:
+            return self.dial_failed("connection refused")
+        self.stream = self.owner.world.net.open_stream(self.owner.node, self, service)
+        self.met = False
+        self._sent.clear()
+        service.accepted(self.stream)
+        self.stream.send_up(Introduction(self._hello(), mapping.observed(self.owner.observed, self.owner.clock)))
+        self._beat(self.stream)
+        return None
+
+    def _hello(self) -> rm.Hello:
+        return rm.Hello(
+            spec=self.owner.world.spec(self.owner.attempt),
+            node=NodeId(self.owner.node),
+            incarnation=Incarnation(self.owner.incarnation),
+            boot_id=self.owner.boot,
+            host=self.owner.place,
+            pid=self.owner.incarnation,
+            highest_generation=self.owner.state.highest_generation,
+            highest_attempt=self.owner.state.highest_attempt,
+            infra_rank=self.owner.world.order_of(self.owner.node),
+            local_world_size=self.owner.rules.local_world_size,
+            take_over=self.owner.take_over,
+            address=self.owner.node,
+        )
+
+    def _beat(self, stream: Stream) -> None:
+        if stream is not self.stream or not self.owner.alive:
+            return
+        if not self.owner.paused:
+            self._sequence += 1
+            self._sent[self._sequence] = self.owner.timeline.now_s
+            offset, error = self._clock_reading or (None, None)
+            stream.send_up(Beat(self._sequence, self.owner.clock.wall(self.owner.timeline.now_s), offset, error))
+        self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
+
+    def heard(self, stream: Stream, message: object) -> None:
+        if stream is not self.stream or not self.owner.alive:
+            return
+        if self.owner.paused:
+            # read from the socket only when it runs again
+            self.owner.keep_for_later(Heard(stream, message))
+            return
+        self._take(stream, message)
+        self.owner.arm()
+
+    def take_late(self, heard: Heard) -> None:
+        """What lay in the socket while the launcher stood still."""
+        if heard.stream is self.stream:
+            self._take(heard.stream, heard.message)
+
+    def _take(self, stream: Stream, message: object) -> None:
+        if not self.met:
+            self.met, self._backoff_s = True, self.limits.reconnect_backoff_min_s
+            self.owner.apply(h.StreamUp())
+            if not self.owner.alive:
+                return
+        match message:
+            case rm.Desired():
+                self.owner.apply(mapping.desired(message))
+            case rm.AnswerBeat():
+                self._acknowledged(message)
+
+    def _acknowledged(self, answer: rm.AnswerBeat) -> None:
+        sent_s = self._sent.pop(answer.sequence, None)
+        if sent_s is None:
+            return
+        trip_s = self.owner.timeline.now_s - sent_s
+        offset_s = answer.received - (self.owner.clock.wall(sent_s) + trip_s / 2)
+        self._clock_reading = (offset_s, trip_s / 2)
+        self.owner.apply(h.BeatAcked(self.owner.clock.instant(sent_s), answer.lease_ttl_s))
+
+    def stream_ended(self, stream: Stream, *, by_peer: bool, message: object) -> None:
+        if stream is not self.stream or not self.owner.alive:
+            return
+        if self.owner.paused:
+            self.owner.later(0.05, lambda: self.stream_ended(stream, by_peer=by_peer, message=message))
+            return
+        self.stream = None
+        refused = mapping.refusal(message)
+        if refused is not None:
+            self.owner.post(h.Refused(refused, Because(REASONS[refused], str(message))))
+            return
+        self.owner.post(h.StreamLost("closed by rendezvous" if by_peer else "no answer to pings"))
+        self.dial_later()

@@ -1,0 +1,234 @@
+"""One launcher with its real core: carries out its actions on model workers, dials rendezvous, beats."""
+
+from __future__ import annotations
+
+from signal import SIGKILL
+from typing import TYPE_CHECKING, Any
+
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.model import Rules, StoreOffer
+from resurge_launcher.core.step import LauncherMachine
+from resurge_libs.core.machine import Step
+from resurge_libs.core.reasons import Because, Reason
+from tests.sim import mapping
+from tests.sim.control_line import ControlLine, Heard
+from tests.sim.model_worker import Page, Process
+from tests.sim.network import Stream
+from tests.sim.process import SimProcess
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+STRAY_LOOK_S = 0.05
+
+
+class Launcher(SimProcess):
+    """One launcher process, from its start to its end; the next one of the node is another object."""
+
+    def __init__(
+        self, world: World, node: str, incarnation: int, rules: Rules, *, place: str = "", take_over: bool = False
+    ) -> None:
+        super().__init__(world.timeline, world.clock_of(node))
+        self.world, self.node, self.incarnation, self.rules = world, node, incarnation, rules
+        self.name = node if incarnation == 1 else f"{node}.{incarnation}"
+        self.take_over = take_over
+        self.place = place or node
+        self.attempt = world.attempt
+        self.boot = world.boot_of(node)
+        self.machine = LauncherMachine(rules)
+        self.pages: dict[int, Page] = {}
+        self.ended: list[Process] = []
+        self.strays: list[float] = []
+        """Descendants that workers left behind: until when KILL cannot end each."""
+        self.exit: tuple[int, Because] | None = None
+        self.observed: h.Observed | None = None
+        self.line = ControlLine(self)
+        self._port = 0
+        self._sweeping: set[int] = set()
+
+    # ------------------------------------------------------------------------------------------- life and death
+
+    def start(self) -> None:
+        self.born()
+        step = self.machine.begin(self.now)
+        self.state = step.state
+        self.world.log(self.name, f"starts, incarnation {self.incarnation}")
+        self.stepped(None, step.state, step)
+        self.arm()
+        self.line.dial()
+
+    def kill(self) -> None:
+        """SIGKILL: its workers die with it, its kernel closes the stream."""
+        if not self.alive:
+            return
+        self.died()
+        self._end_workers()
+        if self.stream is not None:
+            self.stream.client_close()
+
+    def vanish(self) -> None:
+        """The machine is without power: nothing lives, nothing is said."""
+        if not self.alive:
+            return
+        self.died()
+        for process in self.world.crowd.alive_in(self.place):
+            process.dying, process.undying_until_s = True, 0.0
+            self.world.crowd.end(process, self, signal=SIGKILL, killed=True)
+        self.strays = []
+        if self.stream is not None:
+            self.stream.vanish()
+
+    def _end_workers(self) -> None:
+        for process in self.world.crowd.alive_in(self.place):
+            self.world.crowd.signal(process, self, SIGKILL)
+
+    # ------------------------------------------------------------------------------------------ hosting workers
+
+    def worker_ended(self, process: Process) -> None:
+        self.ended.append(process)
+        if self.world.chance.random() < self.world.setup.stray_rate:
+            self.strays.append(0.0)
+        event = h.WorkerExited(
+            generation=process.generation,
+            local_rank=process.local_rank,
+            pid=process.pid,
+            at=self.now,
+            exit_code=process.exit_code,
+            signal=process.signal,
+            last_step=process.step,
+        )
+        self.later(self.world.chance.uniform(0.0002, 0.004), lambda: self.post(event))
+
+    def worker_said(self, process: Process) -> None:
+        self._read_pages(process.generation)
+
+    def may_commit(self, generation: int) -> bool:
+        """What resurge.fence() answers a worker: the lease on its page, without a call."""
+        page = self.pages.get(generation)
+        return page is not None and not page.fenced and page.lease_until is not None and self.now < page.lease_until
+
+    @property
+    def stream(self) -> Stream | None:
+        return self.line.stream
+
+    @property
+    def holds_lease(self) -> bool:
+        lease = self.state.control.lease
+        return self.alive and lease is not None and not lease.expired(self.now)
+
+    # -------------------------------------------------------------------------------------------------- actions
+
+    def tick_event(self) -> Any:
+        return h.Tick()
+
+    def paused_event(self, for_s: float) -> Any:
+        return h.Paused(for_s)
+
+    def stepped(self, event: Any, before: Any, step: Step[Any]) -> None:
+        if type(before.phase) is not type(step.state.phase):
+            self.world.log(self.name, f"{type(step.state.phase).__name__}: {step.reason}")
+        for action in step.actions:
+            self._act(action)
+            if not self.alive:
+                return
+
+    def _act(self, action: h.Action) -> None:
+        chance = self.world.chance
+        match action:
+            case h.SendObserved(observed):
+                self._tell(observed)
+            case h.SpawnWorkers(run):
+                self.later(chance.uniform(0.005, 0.08), lambda: self._spawn(run))
+            case h.SignalWorkers(generation, signal):
+                self._signal(int(generation), signal)
+            case h.SweepStrays(generation):
+                self._sweep(int(generation))
+            case h.ReserveStore():
+                self.later(chance.uniform(0.0005, 0.003), self._reserve)
+            case h.ReadPages(generation):
+                self.later(chance.uniform(0.0002, 0.002), lambda: self._read_pages(int(generation)))
+            case h.WriteLease(generation, until):
+                self.pages.setdefault(int(generation), Page()).lease_until = until
+            case h.Fence(generation):
+                self.pages.setdefault(int(generation), Page()).fenced = True
+            case h.TellFault():
+                pass
+            case h.ExitWith(code, because):
+                self._leave(code, because)
+
+    def _tell(self, observed: h.Observed) -> None:
+        self.observed = observed
+        if self.stream is not None:
+            self.stream.send_up(mapping.observed(observed, self.clock))
+
+    def apply(self, event: Any) -> None:
+        if isinstance(event, Heard):
+            self.line.take_late(event)
+        else:
+            super().apply(event)
+
+    def keep_for_later(self, event: object) -> None:
+        """A message lies in the socket while the process stands still."""
+        self._inbox.append(event)
+
+    def _signal(self, generation: int, signal: int) -> None:
+        self.world.oracle.signalled(self, generation, signal)
+        for process in self.world.crowd.alive_in(self.place):
+            if process.generation == generation:
+                self.world.crowd.signal(process, self, signal)
+
+    def _spawn(self, run: RunGoal) -> None:
+        fails = self.world.chance.random() < self.world.setup.spawn_failure_rate
+        count = self.rules.local_world_size - (1 if fails else 0)
+        pids = []
+        for local_rank in range(count):
+            self.world.oracle.spawning(self, run)
+            pids.append((local_rank, self.world.crowd.spawn(run, local_rank, self).pid))
+        if fails:
+            because = Because(Reason.WORKER_START_FAILED, "no memory left")
+            self.post(h.SpawnFailed(run.generation, because, tuple(pids)))
+        else:
+            self.post(h.SpawnDone(run.generation, tuple(pids)))
+
+    def _sweep(self, generation: int) -> None:
+        """End strays and look again until none is left; for leftovers, also what an older launcher started."""
+        if generation == 0:
+            self._end_workers()
+        if generation in self._sweeping:
+            return
+        self._sweeping.add(generation)
+        self.later(self.world.chance.uniform(0.001, 0.03), lambda: self._look(generation))
+
+    def _look(self, generation: int) -> None:
+        self.strays = [until_s for until_s in self.strays if until_s > self.timeline.now_s]
+        alive = self.world.crowd.alive_in(self.place)
+        left = [p for p in alive if p.generation == generation or (generation == 0 and p.pid not in self._mine())]
+        if self.strays or (generation == 0 and left):
+            self.later(STRAY_LOOK_S, lambda: self._look(generation))
+            return
+        self._sweeping.discard(generation)
+        self.post(h.StraysGone(generation))
+
+    def _mine(self) -> set[int]:
+        return {p.pid for p, host in self.world.crowd.processes.values() if host is self}
+
+    def _reserve(self) -> None:
+        self._port += 1
+        self.post(h.StoreReserved(StoreOffer(self.node, self.incarnation * 1000 + self._port)))
+
+    def _read_pages(self, generation: int) -> None:
+        limit_s = self.rules.limits.hang_limit_s
+        readings = self.world.crowd.readings(self, generation, self.ended, self.clock.instant, limit_s)
+        self.post(h.PagesRead(generation, readings))
+
+    def _leave(self, code: int, because: Because) -> None:
+        self.exit = (code, because)
+        self.world.log(self.name, f"exits with {code}: {because}")
+        self.world.oracle.left(self, code, because)
+        self.kill()
+        self.world.left(self)
+
+    def signalled(self, signal: int) -> None:
+        """Somebody signals the launcher itself."""
+        self.post(h.SignalReceived(signal))

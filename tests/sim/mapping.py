@@ -1,0 +1,99 @@
+"""The launcher's words in rendezvous' words and back: what the two wires do, without the bytes between them."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from resurge_launcher.core import goals as lm
+from resurge_launcher.core import happenings as h
+from resurge_libs.core.ids import Generation, IncidentId
+from resurge_libs.core.refusals import (
+    AlreadyAttached,
+    BadRequest,
+    Superseded,
+    Unauthenticated,
+    VersionMismatch,
+    WrongJob,
+)
+from resurge_rendezvous.core import model as rm
+from tests.sim.timeline import Clock
+
+
+def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
+    """What a launcher observed, with its instants as its wall-clock times."""
+    wall = clock.wall_of
+    offer = seen.store_offer
+    return rm.Observed(
+        phase=rm.NodePhase(seen.phase.value),
+        generation=seen.generation,
+        revision_seen=seen.revision_seen,
+        exits=tuple(
+            rm.ExitRecord(
+                e.rank,
+                e.local_rank,
+                e.pid,
+                wall(e.at),
+                e.exit_code,
+                e.signal,
+                e.last_step,
+                e.error,
+                e.ended_by_launcher,
+            )
+            for e in seen.exits
+        ),
+        faults=tuple(rm.ObservedFault(f.because, wall(f.at), f.rank) for f in seen.faults),
+        milestones=tuple(
+            rm.Milestone(m.rank, rm.MilestoneKind(m.kind.name), wall(m.at), m.step) for m in seen.milestones
+        ),
+        spans=tuple(rm.ObservedSpan(s.name, wall(s.start), wall(s.end), s.rank, s.attributes) for s in seen.spans),
+        incident=seen.incident_id or None,
+        store_offer=None if offer is None else rm.StoreOffer(offer.address, offer.port),
+        exit_acknowledged=seen.exit_acknowledged,
+        leaving_signal=seen.leaving_signal,
+    )
+
+
+def desired(told: rm.Desired) -> h.DesiredReceived:
+    """What rendezvous desires, as the launcher hears it."""
+    return h.DesiredReceived(told.revision, _goal(told.goal), told.current_generation)
+
+
+def _goal(goal: rm.Goal) -> lm.Goal:
+    match goal:
+        case rm.Run():
+            return lm.RunGoal(
+                generation=goal.generation,
+                attempt=goal.attempt,
+                cycle=goal.cycle,
+                group_rank=goal.group_rank,
+                group_world_size=goal.group_world_size,
+                base_rank=goal.base_rank,
+                world_size=goal.world_size,
+                master_addr=goal.master_addr,
+                master_port=goal.master_port,
+                max_restarts=goal.max_restarts,
+                restarts_spent=goal.restarts_spent,
+                incident_id=goal.incident or IncidentId(""),
+            )
+        case rm.Down():
+            return lm.DownGoal(goal.generation, goal.because, goal.incident or IncidentId(""))
+        case rm.Park():
+            return lm.ParkGoal(goal.because)
+        case rm.Exit():
+            generation = goal.generation or Generation(0)
+            return lm.ExitGoal(goal.code, goal.because, goal.all_acknowledged, goal.attempt, generation)
+        case _:
+            assert_never(goal)
+
+
+def refusal(answer: object) -> h.Refusal | None:
+    """What a definite answer means to a launcher; None where trying again may help."""
+    match answer:
+        case Superseded():
+            return h.Refusal.SUPERSEDED
+        case AlreadyAttached():
+            return h.Refusal.ALREADY_ATTACHED
+        case BadRequest() | Unauthenticated() | VersionMismatch() | WrongJob():
+            return h.Refusal.NOT_WELCOME
+        case _:
+            return None

@@ -1,0 +1,270 @@
+"""Model workers: processes that start, train together, save behind the fence, and die in every known way.
+
+A generation trains while all of its workers live and none hangs; a step of one is a step of all, as with a collective.
+What a worker says of itself (beats, milestones) stands on its page; what the launcher says to it (its lease) too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from signal import SIGKILL, SIGTERM
+from typing import Protocol
+
+from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.model import Milestone, MilestoneKind, PageReading
+from resurge_libs.core.ids import Rank
+from resurge_libs.core.instant import Instant
+from tests.sim.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How the training script of one world behaves."""
+
+    uses_sdk: bool = True
+    survivors_raise: bool = True
+    """Ranks whose peer died exit with an error; otherwise they wait for ever, as in a collective of GPUs."""
+    total_steps: int = 10**9
+    step_s: float = 1.0
+    start_s: float = 2.0
+    term_s: float = 0.3
+    """How long a worker takes to end after TERM at most; longer than the grace means that it is killed."""
+    commits: bool = True
+
+
+@dataclass
+class Page:
+    """The shared page of one generation's workers on one node."""
+
+    lease_until: Instant | None = None
+    fenced: bool = False
+
+
+@dataclass
+class Process:
+    """One worker process."""
+
+    pid: int
+    node: str
+    place: str
+    """Its machine, or its container: who looks for processes sees those of one place only."""
+    generation: int
+    rank: int
+    local_rank: int
+    alive: bool = True
+    started: bool = False
+    hangs: bool = False
+    undying_until_s: float = 0.0
+    """In uninterruptible sleep until then: even KILL waits."""
+    dying: bool = False
+    asked_to_end: bool = False
+    """Its launcher has signalled it."""
+    last_beat_s: float | None = None
+    step: int | None = None
+    milestones: list[tuple[MilestoneKind, float, int | None]] = field(default_factory=list)
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class Host(Protocol):
+    """What a model worker needs from its node."""
+
+    node: str
+    place: str
+    pages: dict[int, Page]
+
+    def worker_ended(self, process: Process) -> None: ...
+    def worker_said(self, process: Process) -> None: ...
+    def may_commit(self, generation: int) -> bool: ...
+
+
+class Training:
+    """All workers of one generation, over all nodes."""
+
+    def __init__(self, run: RunGoal, habits: Habits, crowd: Crowd) -> None:
+        self.generation, self.world_size = int(run.generation), run.world_size
+        self.habits, self.crowd = habits, crowd
+        self.members: dict[int, tuple[Process, Host]] = {}
+        self.step = 0
+        self.broken = False
+        self.finished = False
+        self.moved_at_s = crowd.timeline.now_s
+
+    def join(self, process: Process, host: Host) -> None:
+        """A worker's first own instruction."""
+        if not process.alive:
+            return
+        process.started = True
+        self._say(process, host, MilestoneKind.WORKER_STARTED, None)
+        self.members[process.rank] = (process, host)
+        if len(self.members) == self.world_size and not self.broken:
+            self._later(self.crowd.chance.uniform(0.05, self.habits.start_s), self._ready)
+
+    def _later(self, wait_s: float, act: Callable[[], None]) -> None:
+        self.crowd.timeline.after(wait_s, act)
+
+    def _all_well(self) -> bool:
+        return all(p.alive and not p.dying and not p.hangs for p, _ in self.members.values())
+
+    def _goes_on(self, act: Callable[[], None]) -> bool:
+        """Whether all ranks can take this step now; with one that stands still it is tried again later."""
+        if self.broken or self.finished:
+            return False
+        if not self._all_well():
+            self._later(self.habits.step_s, act)
+            return False
+        return True
+
+    def _ready(self) -> None:
+        if self._goes_on(self._ready):
+            self._all_say(MilestoneKind.PROCESS_GROUP_READY, None)
+            self._later(self.crowd.chance.uniform(0.01, 0.5), self._restored)
+
+    def _restored(self) -> None:
+        if self._goes_on(self._restored):
+            self.step = self.crowd.checkpoint_step
+            self._all_say(MilestoneKind.CHECKPOINT_RESTORED, self.step)
+            self._later(self.habits.step_s, self._stepped)
+
+    def _stepped(self) -> None:
+        if not self._goes_on(self._stepped):
+            return
+        self.step += 1
+        self.moved_at_s = self.crowd.timeline.now_s
+        for process, _ in self.members.values():
+            process.step = self.step
+            process.last_beat_s = self.moved_at_s
+        first = not any(k is MilestoneKind.FIRST_STEP for k, _, _ in self.members[0][0].milestones)
+        if first:
+            self._all_say(MilestoneKind.FIRST_STEP, self.step)
+        if self.habits.commits:
+            self._commit()
+        if self.step >= self.habits.total_steps:
+            self.finished = True
+            for process, host in list(self.members.values()):
+                self._later(self.crowd.chance.uniform(0.0, 0.5), lambda p=process, h=host: self.crowd.end(p, h, code=0))
+            return
+        self._later(self.habits.step_s * self.crowd.chance.uniform(0.8, 1.2), self._stepped)
+
+    def _commit(self) -> None:
+        _, host = self.members[0]
+        if host.may_commit(self.generation):
+            self.crowd.committed(self.generation, host.node, self.step)
+            self.crowd.checkpoint_step = self.step
+
+    def _all_say(self, kind: MilestoneKind, step: int | None) -> None:
+        for process, host in list(self.members.values()):
+            self._say(process, host, kind, step)
+
+    def _say(self, process: Process, host: Host, kind: MilestoneKind, step: int | None) -> None:
+        if not self.habits.uses_sdk or not process.alive:
+            return
+        process.milestones.append((kind, self.crowd.timeline.now_s, step))
+        if kind is MilestoneKind.FIRST_STEP:
+            process.last_beat_s = self.crowd.timeline.now_s
+        self._later(self.crowd.chance.uniform(0.0001, 0.003), lambda: host.worker_said(process))
+
+    def lost(self, process: Process) -> None:
+        """A member is dead: its peers cannot go on."""
+        if self.broken or self.finished:
+            return
+        self.broken = True
+        if self.habits.survivors_raise:
+            for peer, host in list(self.members.values()):
+                if peer is not process and peer.alive and not peer.hangs:
+                    wait_s = self.crowd.chance.uniform(0.001, 1.0)
+                    self._later(wait_s, lambda p=peer, h=host: self.crowd.end(p, h, code=1))
+
+
+class Crowd:
+    """Every worker of the world."""
+
+    def __init__(self, timeline: Timeline, chance: Random, habits: Habits) -> None:
+        self.timeline, self.chance, self.habits = timeline, chance, habits
+        self.trainings: dict[tuple[int, str, int], Training] = {}
+        self.processes: dict[int, tuple[Process, Host]] = {}
+        self.checkpoint_step = 0
+        self.own_ends: list[tuple[float, Process]] = []
+        """Workers that failed by themselves, in the order in which it happened."""
+        self.on_commit: Callable[[int, str, int], None] = lambda generation, node, step: None
+        self._pid = 1000
+
+    def spawn(self, run: RunGoal, local_rank: int, host: Host) -> Process:
+        """A new process; its first own instruction comes a little later."""
+        self._pid += 1
+        rank = run.base_rank + local_rank
+        process = Process(self._pid, host.node, host.place, int(run.generation), rank, local_rank)
+        self.processes[process.pid] = (process, host)
+        training = self.training(run)
+        self.timeline.after(self.chance.uniform(0.02, 0.2), lambda: training.join(process, host))
+        return process
+
+    def training(self, run: RunGoal) -> Training:
+        """Workers meet by generation and by the store's endpoint: two generations of one number would not meet."""
+        key = (int(run.generation), run.master_addr, run.master_port)
+        return self.trainings.setdefault(key, Training(run, self.habits, self))
+
+    def committed(self, generation: int, node: str, step: int) -> None:
+        self.on_commit(generation, node, step)
+
+    def signal(self, process: Process, host: Host, signal: int) -> None:
+        """Deliver a signal; death takes its time."""
+        if not process.alive or process.dying:
+            return
+        process.asked_to_end = True
+        if signal == SIGKILL:
+            wait_s = self.chance.uniform(0.0002, 0.08)
+        elif signal == SIGTERM and not process.hangs:
+            wait_s = self.chance.uniform(0.001, self.habits.term_s)
+            self.timeline.after(wait_s, lambda: self.end(process, host, signal=signal))
+            return
+        else:
+            return
+        process.dying = True
+        wait_s = max(wait_s, process.undying_until_s - self.timeline.now_s)
+        self.timeline.after(wait_s, lambda: self.end(process, host, signal=signal, killed=True))
+
+    def end(
+        self, process: Process, host: Host, *, code: int | None = None, signal: int | None = None, killed: bool = False
+    ) -> None:
+        """The process is gone."""
+        if not process.alive or (process.dying and not killed):
+            return
+        if not killed and process.undying_until_s > self.timeline.now_s:
+            return
+        process.alive, process.exit_code = False, code
+        process.signal = None if signal is None else int(signal)
+        if not killed and code != 0 and not process.asked_to_end:
+            self.own_ends.append((self.timeline.now_s, process))
+        del self.processes[process.pid]
+        for training in self.trainings.values():
+            if training.generation == process.generation and training.members.get(process.rank, (None,))[0] is process:
+                if code != 0:
+                    training.lost(process)
+                elif not training.finished:
+                    training.broken = True
+        host.worker_ended(process)
+
+    def alive_on(self, node: str) -> list[Process]:
+        return [process for process, _ in self.processes.values() if process.node == node]
+
+    def alive_in(self, place: str) -> list[Process]:
+        return [process for process, _ in self.processes.values() if process.place == place]
+
+    def readings(self, host: Host, generation: int, ended: list[Process], instant, hang_limit_s: float):
+        """What the pages of a generation's workers of a launcher say, in its time."""
+        found = [p for p, owner in self.processes.values() if owner is host and p.generation == generation]
+        return tuple(
+            PageReading(
+                local_rank=p.local_rank,
+                last_beat_at=None if p.last_beat_s is None else instant(p.last_beat_s),
+                step=p.step if self.habits.uses_sdk else None,
+                hung_at=None
+                if p.last_beat_s is None or not self.habits.uses_sdk
+                else Instant(instant(p.last_beat_s) + hang_limit_s),
+                milestones=tuple(Milestone(Rank(p.rank), k, instant(at), step) for k, at, step in p.milestones),
+            )
+            for p in (*found, *(e for e in ended if e.generation == generation))
+        )

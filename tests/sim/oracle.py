@@ -1,0 +1,247 @@
+"""Watches a world and says at once when an invariant of the design is broken.
+
+S1   no commit behind the fence of g once a later generation is formed; no worker of g lives on a node that holds a
+     lease when a worker of a later generation starts; the store takes no write of a fenced generation
+S2   each formed generation is higher than all before, and than every number that a launcher has presented
+S3   restarts charged, and generations formed after an incident, never exceed the budget of the attempt
+S4   no formed generation contains an excluded node
+S5   each (incident, round) is given exactly one verdict, and is charged only with one
+S6   workers are started on a machine (or in a container) only when none of an older generation is alive there, and a
+     launcher that exits leaves none but those that cannot die
+S7   after healing, the world becomes quiet within a bound (World.run_until_quiet)
+S8   a recovery names first what really failed first, within the recorded clock error
+S9   the policy is dead, mute or slow in many worlds, and all of this still holds
+S10  the fold of the durable facts equals the live durable state after each entry, and through the codec at each start
+S11  a launcher that has control when the job ends exits with the job's code
+S13  while nothing failed, no launcher signals a worker, whatever becomes of the services
+Not checked here: S12 (no log aggregator yet).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from resurge_launcher.core.goals import ExitGoal, RunGoal
+from resurge_libs.core.machine import Step
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import RpcProblem
+from resurge_rendezvous.core import model as rm
+
+if TYPE_CHECKING:
+    from tests.sim.launcher import Launcher
+    from tests.sim.service import Service
+    from tests.sim.world import World
+
+CLOCK_GRACE_S = 0.05
+OWN_ENDS = frozenset({Reason.CONTROL_LOST, Reason.CONTROL_UNREACHABLE, Reason.SIGNAL_RECEIVED})
+
+
+class Violation(AssertionError):
+    """An invariant is broken."""
+
+
+class Oracle:
+    """Told of everything; remembers what it needs to judge the next thing."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.formed: dict[int, rm.Formation] = {}
+        self.highest_presented = 0
+        self.journal_was_lost = False
+        self.verdicts: Counter[tuple[str, int]] = Counter()
+        self.excluded: set[str] = set()
+        self.restarts: Counter[int] = Counter()
+        self.commits = 0
+        self.records: list[rm.RecoveryRecord] = []
+        self.decision: rm.TerminalDecision | None = None
+        """The end of the present attempt."""
+        self.decisions: dict[int, rm.TerminalDecision] = {}
+
+    def fail(self, invariant: str, sentence: str) -> None:
+        raise Violation(f"{invariant}: {sentence}")
+
+    # --------------------------------------------------------------------------------------------- rendezvous
+
+    def decided(self, service: Service, event: Any, before: Any, step: Step[Any]) -> None:
+        """A step was taken; nobody outside knows yet."""
+        if isinstance(event, rm.HelloReceived):
+            self.highest_presented = max(self.highest_presented, event.hello.highest_generation)
+        generation = step.state.durable.generation
+        if generation < before.durable.generation:
+            self.fail("S2", f"generation fell from {before.durable.generation} to {generation}")
+        if step.state.durable is not before.durable and not step.facts and step.state.durable != before.durable:
+            self.fail("S10", f"the durable state changed without a fact at {type(event).__name__}")
+
+    def durable(self, service: Service, step: Step[Any], replayed: rm.Job) -> None:
+        """An entry is durable: from here on it holds."""
+        live = step.state.durable
+        if replayed != live:
+            self.fail("S10", f"the fold of the journal is not the live state after {step.reason}")
+        for fact in step.facts:
+            self.world.log("rdzv", f"{type(fact).__name__}: {step.reason}")
+            self._fact(fact, live)
+        self._budget(live)
+
+    def _fact(self, fact: Any, live: rm.Job) -> None:
+        match fact:
+            case rm.RoundClosed(formation):
+                self._formed(formation, live)
+            case rm.VerdictLatched(incident, round):
+                self.verdicts[incident, round] += 1
+                if self.verdicts[incident, round] > 1 and not self.journal_was_lost:
+                    self.fail("S5", f"incident {incident} round {round} got a second verdict")
+            case rm.NodeExcluded(node):
+                self.excluded.add(node)
+            case rm.NodeReadmitted(node):
+                self.excluded.discard(node)
+            case rm.RestartCharged(incident, round):
+                if self.verdicts[incident, round] != 1 and not self.journal_was_lost:
+                    self.fail("S5", f"incident {incident} round {round} is charged without its one verdict")
+            case rm.StoreWritten(key, entry):
+                if entry is not None and self._later_formed(int(entry.generation)):
+                    self.fail("S1", f"the store took {key!r} of generation {entry.generation}")
+            case rm.Terminated(decision):
+                self.decision = self.decisions[int(live.attempt)] = decision
+            case rm.AttemptRaised():
+                self.decision = None
+
+    def _formed(self, formation: rm.Formation, live: rm.Job) -> None:
+        generation = int(formation.generation)
+        if not self.journal_was_lost and self.formed and generation <= max(self.formed):
+            self.fail("S2", f"generation {generation} is formed after {max(self.formed)}")
+        if generation <= self.highest_presented:
+            self.fail("S2", f"generation {generation} is formed, a launcher had presented {self.highest_presented}")
+        inside = self.excluded & {str(a.node) for a in formation.assignments}
+        if inside:
+            self.fail("S4", f"excluded nodes {sorted(inside)} are in generation {generation}")
+        spec = live.spec
+        assert spec is not None
+        if len(formation.assignments) != spec.min_nodes:
+            self.fail("quorum", f"generation {generation} has {len(formation.assignments)} of {spec.min_nodes} nodes")
+        ranks = [r for a in formation.assignments for r in range(a.base_rank, a.base_rank + a.local_world_size)]
+        if ranks != list(range(formation.world_size)):
+            self.fail("ranks", f"generation {generation} has ranks {ranks}")
+        self.formed[generation] = formation
+        if formation.incident is not None:
+            self.restarts[int(formation.attempt)] += 1
+
+    def _budget(self, live: rm.Job) -> None:
+        if live.spec is None:
+            return
+        if live.restarts_spent > live.spec.max_restarts:
+            self.fail("S3", f"{live.restarts_spent} restarts charged of {live.spec.max_restarts}")
+        if not self.journal_was_lost and self.restarts[int(live.attempt)] > live.spec.max_restarts:
+            self.fail("S3", f"{self.restarts[int(live.attempt)]} restarts happened of {live.spec.max_restarts}")
+
+    def replayed(self, service: Service, from_disk: rm.Job, folded: rm.Job) -> None:
+        """The service starts: what it reads must be what it knew."""
+        if from_disk != folded:
+            self.fail("S10", "the journal through the codec does not fold to the state that was durable")
+
+    def journal_lost(self, service: Service) -> None:
+        self.journal_was_lost = True
+        self.formed = {}  # numbers from before and after the loss have no order
+        self.highest_presented = 0
+        self.excluded = set()
+
+    def refused(self, event: Any, refusal: RpcProblem) -> None:
+        self.world.log("rdzv", f"refuses {type(event).__name__}: {refusal}")
+
+    def recovered(self, service: Service, record: rm.RecoveryRecord) -> None:
+        """A recovery record was exported."""
+        self.records.append(record)
+        if record.start > record.end:
+            self.fail("record", f"recovery {record.incident} ends before it starts")
+        self._blamed(record)
+
+    def _blamed(self, record: rm.RecoveryRecord) -> None:
+        """S8: of the workers a record names, the one that failed first stands first, within its clock error."""
+        named = {(f.node, f.rank, int(f.generation)): f for f in record.faults if f.rank is not None}
+        true = [(at_s, p) for at_s, p in self.world.crowd.own_ends if (p.node, p.rank, p.generation) in named]
+        first = record.faults[0] if record.faults else None
+        if first is None or first.rank is None or not true:
+            return
+        true_s, culprit = min(true, key=lambda one: one[0])
+        blamed = (str(first.node), int(first.rank), int(first.generation))
+        blamed_s = min((at_s for at_s, p in true if (p.node, p.rank, p.generation) == blamed), default=None)
+        errors = (first.clock_error_s, named[culprit.node, culprit.rank, culprit.generation].clock_error_s)
+        if blamed_s is None or None in errors:
+            return
+        if blamed_s - true_s > sum(errors) + CLOCK_GRACE_S:
+            late_ms = (blamed_s - true_s) * 1e3
+            true_name = f"rank {culprit.rank} of {culprit.node}"
+            blames = f"{record.incident} blames rank {first.rank} of {first.node}"
+            self.fail("S8", f"{blames}; {true_name} failed {late_ms:.0f} ms sooner")
+
+    def _later_formed(self, generation: int) -> bool:
+        return any(other > generation for other in self.formed)
+
+    # ----------------------------------------------------------------------------------------------- launchers
+
+    def spawning(self, launcher: Launcher, run: RunGoal) -> None:
+        """A worker is about to be started."""
+        generation = int(run.generation)
+        formation = self.formed.get(generation)
+        if formation is None and not self.journal_was_lost:
+            self.fail("S2", f"{launcher.name} starts generation {generation}, which was never formed")
+        for process in self.world.crowd.alive_in(launcher.place):
+            if process.generation != generation:
+                self.fail(
+                    "S6", f"{launcher.node} starts g{generation} while pid {process.pid} of g{process.generation} lives"
+                )
+        for other in self.world.launchers():
+            if not other.holds_lease or type(other.state.phase).__name__ == "Stuck":
+                continue
+            for process in self.world.crowd.alive_on(other.node):
+                if process.generation < generation and not process.dying:
+                    old = f"pid {process.pid} of g{process.generation} on {other.node}, which holds a lease"
+                    self.fail("S1", f"g{generation} starts on {launcher.node} beside {old}")
+
+    def committed(self, generation: int, node: str, step: int) -> None:
+        """A worker saved something behind the strict fence."""
+        self.commits += 1
+        if self._later_formed(generation):
+            self.fail("S1", f"{node} committed step {step} of g{generation} after g{max(self.formed)} was formed")
+
+    def signalled(self, launcher: Launcher, generation: int, signal: int) -> None:
+        """A launcher ends or signals workers."""
+        if not self.world.faulted:
+            self.fail("S13", f"{launcher.name} signals workers of g{generation} though nothing failed")
+
+    def left(self, launcher: Launcher, code: int, because: Because) -> None:
+        """A launcher exits; only what cannot die may be left behind."""
+        now_s = self.world.timeline.now_s
+        alive = [p for p in self.world.crowd.alive_in(launcher.place) if p.undying_until_s <= now_s]
+        if alive:
+            self.fail("S6", f"{launcher.name} exits with {code} ({because}) while {len(alive)} of its workers live")
+
+    # ------------------------------------------------------------------------------------------------ at the end
+
+    def check(self) -> None:
+        """What must hold of the world as it stands now that it is quiet."""
+        service = self.world.service
+        if (
+            service.alive
+            and service.state.durable.generation < max(self.formed, default=0)
+            and not self.journal_was_lost
+        ):
+            self.fail("S2", "the service knows less than was formed")
+        if self.decision is not None:
+            for launcher in self.world.launchers():
+                self.fail("S11", f"{launcher.name} lives on after the end of the job")
+        for launcher in self.world.gone:
+            self._learned(launcher)
+
+    def _learned(self, launcher: Launcher) -> None:
+        if launcher.exit is None or self.journal_was_lost:
+            return
+        code, because = launcher.exit
+        if because.code in OWN_ENDS or code == 2 or because.code is Reason.SUPERSEDED:
+            return
+        goal = launcher.state.goal
+        decision = self.decisions.get(int(goal.attempt)) if isinstance(goal, ExitGoal) else None
+        if decision is None:
+            self.fail("S11", f"{launcher.name} exited with {code} ({because}) without a decision")
+        elif code != decision.exit_code:
+            self.fail("S11", f"{launcher.name} exited with {code} ({because}), the job with {decision.exit_code}")

@@ -1,0 +1,168 @@
+"""Everything rude that a world may do, in one list, with how often. Reviewed like code: what is not here is not tested.
+
+A seed picks its own subset and its own pace, so that worlds differ in kind, not only in timing. Rudeness that is always
+there and needs no row: every message has a random delay, clocks of machines are wrong and drift, workers leave strays,
+and after each reconnect everything is told twice.
+
+The disk: what was answered is durable by promise; the two rows of a disk that forgets break that promise on purpose.
+The oracle then holds only what JOURNAL_BEHIND promises (S2), and that the job becomes quiet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from signal import SIGTERM
+
+from resurge_launcher.core.model import OnLostControl
+from tests.sim.model_worker import Habits
+from tests.sim.world import Setup, World
+
+RUDE_FOR_S = 240.0
+"""So long a world is rude; then it heals and must become quiet."""
+
+
+@dataclass(frozen=True)
+class Rude:
+    """One kind of rudeness."""
+
+    name: str
+    per_hour: float
+    """How often, in a world that does it at all."""
+    act: Callable[[World, Random], None]
+    share: float = 0.5
+    """The share of worlds that do it."""
+
+
+def _node(world: World, chance: Random) -> str:
+    return chance.choice(world.node_names)
+
+
+def _back(chance: Random) -> float | None:
+    """When a dead launcher is started again: soon, late, or not before the world heals."""
+    return chance.choice([chance.uniform(0.3, 3.0), chance.uniform(3.0, 30.0), None])
+
+
+def _pause_s(chance: Random) -> float:
+    return chance.choice([chance.uniform(0.05, 0.6), chance.uniform(0.6, 5.0), chance.uniform(5.0, 20.0)])
+
+
+def _slow_link(world: World, chance: Random) -> None:
+    link = world.net.link(_node(world, chance))
+    link.slow_s = chance.choice([0.0, 0.2, 2.0])
+
+
+def _policy(world: World, chance: Random) -> None:
+    mood = world.service.policy
+    mood.dead, mood.mute = chance.random() < 0.3, chance.random() < 0.3
+    mood.slowest_s = chance.choice([0.01, 1.0, 4.0])
+    mood.excludes, mood.stops = chance.choice([0.0, 0.5]), chance.choice([0.0, 0.0, 0.2])
+
+
+def _old_write(world: World, chance: Random) -> None:
+    if world.service.alive:
+        world.write_store(chance.randint(1, max(1, int(world.job.generation))))
+
+
+def _stick_and_crash(world: World, chance: Random) -> None:
+    world.stick(_node(world, chance), chance.uniform(2.0, 60.0))
+    world.crash(_node(world, chance), world.now_s + chance.uniform(0.0, 5.0))
+
+
+def _all_at_once(world: World, chance: Random) -> None:
+    for node in world.node_names:
+        if chance.random() < 0.8:
+            world.kill_launcher(node, world.now_s + chance.uniform(0.0, 0.5), _back(chance))
+
+
+def _cut_many(world: World, chance: Random) -> None:
+    for_s = _pause_s(chance) * 2
+    for node in world.node_names:
+        if chance.random() < 0.7:
+            world.cut(node, for_s * chance.uniform(0.8, 1.2))
+
+
+def _exclude(world: World, chance: Random) -> None:
+    node = _node(world, chance)
+    world.exclude(node, lasts_s=chance.choice([None, chance.uniform(1.0, 60.0)]))
+    if chance.random() < 0.5:
+        world.readmit(node, world.now_s + chance.uniform(0.0, 60.0))
+
+
+RUDENESS: tuple[Rude, ...] = (
+    # workers
+    Rude("a worker dies", 60, lambda w, c: w.crash(_node(w, c)), 0.8),
+    Rude("a worker fails", 30, lambda w, c: w.crash(_node(w, c), code=c.choice([1, 7]))),
+    Rude("a worker ends with 0 too early", 12, lambda w, c: w.crash(_node(w, c), code=0), 0.3),
+    Rude("a worker hangs", 15, lambda w, c: w.hang(_node(w, c))),
+    Rude("a worker stands still for a while", 15, lambda w, c: w.hang(_node(w, c), for_s=_pause_s(c))),
+    Rude("a worker cannot die, and a fault follows", 12, _stick_and_crash, 0.4),
+    # launchers and machines
+    Rude("a launcher is killed", 20, lambda w, c: w.kill_launcher(_node(w, c), back_after_s=_back(c))),
+    Rude("a machine loses power", 12, lambda w, c: w.power_off(_node(w, c), back_after_s=_back(c)), 0.4),
+    Rude("nearly all launchers are killed", 8, _all_at_once, 0.2),
+    Rude("a launcher stands still", 20, lambda w, c: w.pause_launcher(_node(w, c), _pause_s(c))),
+    Rude("a second launcher of a node", 12, lambda w, c: w.second_launcher(_node(w, c)), 0.3),
+    Rude("a second launcher takes over", 8, lambda w, c: w.second_launcher(_node(w, c), take_over=True), 0.2),
+    Rude("a launcher is told to leave", 4, lambda w, c: w.signal_launcher(_node(w, c), SIGTERM), 0.15),
+    Rude("the scheduler requeues the job", 6, lambda w, c: w.requeue(), 0.15),
+    # the network
+    Rude("a node is cut off", 25, lambda w, c: w.cut(_node(w, c), _pause_s(c) * 2)),
+    Rude("a node is not heard", 15, lambda w, c: w.cut(_node(w, c), _pause_s(c) * 2, down=False), 0.4),
+    Rude("a node does not hear", 15, lambda w, c: w.cut(_node(w, c), _pause_s(c) * 2, up=False), 0.4),
+    Rude("most nodes are cut off", 8, _cut_many, 0.3),
+    Rude("a link is slow", 20, _slow_link, 0.4),
+    # the control plane
+    Rude("rendezvous is killed", 25, lambda w, c: w.kill_service(down_s=c.choice([0.1, 1.0, 6.0, 30.0]))),
+    Rude("rendezvous stands still", 20, lambda w, c: w.pause_service(_pause_s(c))),
+    Rude("the policy changes its mood", 20, _policy, 0.6),
+    Rude("the disk forgets the last entries", 6, lambda w, c: w.lose_journal(last=c.randint(1, 6)), 0.1),
+    Rude("the disk forgets everything", 4, lambda w, c: w.lose_journal(), 0.07),
+    # people and old workers
+    Rude("an operator excludes a node", 10, _exclude, 0.3),
+    Rude("an operator shuts the job down", 3, lambda w, c: w.shutdown(), 0.12),
+    Rude("an old worker writes to the store", 40, _old_write, 0.5),
+)
+
+
+def setup_of(seed: int, keep_lines: int = 50) -> Setup:
+    """The world of a seed."""
+    chance = Random(f"setup {seed}")
+    nodes = chance.choice([1, 2, 2, 3, 3, 4, 5])
+    habits = Habits(
+        uses_sdk=chance.random() < 0.8,
+        survivors_raise=chance.random() < 0.5,
+        total_steps=chance.choice([10**9, 10**9, 10**9, 40, 120]),
+        step_s=chance.choice([0.5, 1.0, 3.0]),
+        start_s=chance.choice([0.2, 2.0, 10.0]),
+        term_s=chance.choice([0.05, 0.3, 2.0]),
+    )
+    return Setup(
+        seed=seed,
+        nodes=nodes,
+        min_nodes=chance.randint(1, nodes),
+        workers=chance.choice([1, 2, 2, 3]),
+        max_restarts=chance.choice([0, 1, 3, 10, 100]),
+        strict_fence=chance.random() < 0.7,
+        habits=habits,
+        on_lost_control=OnLostControl.STOP if chance.random() < 0.15 else OnLostControl.KEEP,
+        stray_rate=chance.choice([0.0, 0.05, 0.5]),
+        spawn_failure_rate=chance.choice([0.0, 0.0, 0.0, 0.05]),
+        slow_fsync_rate=chance.choice([0.0, 0.0, 0.02]),
+        keep_lines=keep_lines,
+    )
+
+
+def plan(world: World) -> list[str]:
+    """Put this seed's rudeness on the world's timeline; the names of what it may do."""
+    chance = Random(f"rudeness {world.setup.seed}")
+    pace = chance.choice([0.3, 1.0, 1.0, 2.5])
+    chosen = [rude for rude in RUDENESS if chance.random() < rude.share]
+    for rude in chosen:
+        at_s = chance.expovariate(rude.per_hour * pace / 3600)
+        while at_s < RUDE_FOR_S:
+            own = Random(f"{world.setup.seed} {rude.name} {at_s}")
+            world.at(at_s, lambda rude=rude, own=own: rude.act(world, own))
+            at_s += chance.expovariate(rude.per_hour * pace / 3600)
+    return [rude.name for rude in chosen]

@@ -1,0 +1,238 @@
+"""Rendezvous with its real core: journal, group commit, streams; and the policy it asks, alive, slow, mute or gone."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from resurge_libs.core import codec
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.machine import Reply, Step, fold
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import RpcProblem
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.core.verdict import EXIT_NO_RESTART, IncidentView, Verdict, VerdictKind, VerdictRules
+from resurge_rendezvous.core import model as rm
+from resurge_rendezvous.core.step import RendezvousMachine
+from resurge_restart_policy.core.step import decide
+from tests.sim.messages import Beat, Introduction
+from tests.sim.network import Stream
+from tests.sim.process import SimProcess
+from tests.sim.timeline import Clock
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+@dataclass
+class PolicyMood:
+    """How the restart policy answers."""
+
+    dead: bool = False
+    mute: bool = False
+    slowest_s: float = 0.01
+    excludes: float = 0.0
+    """How often it wants the first suspect's node out."""
+    stops: float = 0.0
+    """How often it wants the job to end."""
+
+
+@dataclass
+class _Outgoing:
+    """A step whose effects wait until it is durable."""
+
+    event: Any
+    before: Any
+    step: Step[Any]
+    durable_at_s: float
+
+
+class Service(SimProcess):
+    """The control plane's process, over all its lives; what it journaled outlives each."""
+
+    name = "rdzv"
+
+    def __init__(self, world: World, limits: TimeLimits) -> None:
+        super().__init__(world.timeline, Clock())
+        self.world = world
+        self.machine = RendezvousMachine(limits)
+        self.policy = PolicyMood()
+        self.journal: list[tuple[Any, ...]] = []
+        """The facts of each durable entry."""
+        self.lives = 0
+        self._replayed = rm.Job()
+        """The fold of the durable entries, kept beside the live state to be compared with it."""
+        self._outgoing: deque[_Outgoing] = deque()
+        self._durable_at_s = 0.0
+        self._streams: dict[str, tuple[Stream, str | None]] = {}
+        self._ids = 0
+
+    # ------------------------------------------------------------------------------------------- life and death
+
+    def start(self) -> None:
+        """Start from the journal, as after kill -9."""
+        self.born()
+        self.lives += 1
+        chance = self.world.chance
+        self.clock = Clock(chance.uniform(0, 1e5), 1.0, chance.uniform(-0.05, 0.05))
+        facts = tuple(fact for entry in self.journal for fact in entry)
+        durable = fold(self.machine, rm.Job(), tuple(self._through_disk(fact) for fact in facts))
+        self.world.oracle.replayed(self, durable, self._replayed)
+        self._replayed = durable
+        self.world.log(self.name, f"starts with {len(self.journal)} entries, generation {durable.generation}")
+        self.state = self.machine.recovered(durable, self.now)
+        self.arm()
+
+    @staticmethod
+    def _through_disk(fact: Any) -> Any:
+        return codec.decode(rm.Fact, codec.encode(fact))
+
+    def kill(self) -> None:
+        """SIGKILL: what is not durable is lost, and so nobody was told of it."""
+        if not self.alive:
+            return
+        self.died()
+        self._outgoing.clear()
+        streams, self._streams = self._streams, {}
+        for stream, _ in streams.values():
+            stream.server_close()
+
+    def lose_journal(self, last: int | None = None) -> None:
+        """The disk lied: the last entries, or all, are gone. Only between two lives."""
+        assert not self.alive
+        keep = 0 if last is None else max(0, len(self.journal) - last)
+        self.world.oracle.journal_lost(self)
+        del self.journal[keep:]
+        self._replayed = fold(self.machine, rm.Job(), tuple(fact for entry in self.journal for fact in entry))
+
+    # ------------------------------------------------------------------------------------------------- engine
+
+    def stamp(self) -> rm.Stamp:
+        self._ids += 1
+        wall = Wall(self.clock.wall(self.timeline.now_s))
+        return rm.Stamp(wall, f"inc-{self.lives}-{self._ids}", self.world.chance.random())
+
+    def tick_event(self) -> Any:
+        return rm.Tick(self.stamp())
+
+    def paused_event(self, for_s: float) -> Any:
+        return rm.Paused(self.stamp(), for_s)
+
+    def step(self, event: Any) -> Step[Any] | None:
+        try:
+            return self.machine.step(self.state, event, self.now)
+        except RpcProblem as refusal:
+            self.world.oracle.refused(event, refusal)
+            return None
+
+    def ask(self, event: Any) -> None:
+        """A unary request; lost when the service is not there."""
+        self.post(event)
+
+    def stepped(self, event: Any, before: Any, step: Step[Any]) -> None:
+        self.world.oracle.decided(self, event, before, step)
+        wait_s = self.world.fsync_s() if step.facts else 0.0
+        self._durable_at_s = max(self._durable_at_s, self.timeline.now_s + wait_s)
+        self._outgoing.append(_Outgoing(event, before, step, self._durable_at_s))
+        if self._durable_at_s <= self.timeline.now_s:
+            self._flush()
+        else:
+            self.later(self._durable_at_s - self.timeline.now_s, self._flush)
+
+    def _flush(self) -> None:
+        while self._outgoing and self._outgoing[0].durable_at_s <= self.timeline.now_s + 1e-9:
+            out = self._outgoing.popleft()
+            if out.step.facts:
+                self.journal.append(out.step.facts)
+                self._replayed = fold(self.machine, self._replayed, out.step.facts)
+                self.world.oracle.durable(self, out.step, self._replayed)
+            for action in out.step.actions:
+                self._act(action)
+
+    # ------------------------------------------------------------------------------------------------- actions
+
+    def _act(self, action: Any) -> None:
+        match action:
+            case rm.SendDesired(node, stream, desired):
+                self.world.log(self.name, f"-> {node} {_short(desired)}")
+                if known := self._streams.get(stream):
+                    known[0].send_down(desired)
+            case rm.AnswerBeat(_, stream):
+                if known := self._streams.get(stream):
+                    known[0].send_down(action)
+            case rm.CloseStream(node, stream, refusal):
+                self.world.log(self.name, f"closes {stream} of {node}: {refusal or 'a newer stream took its place'}")
+                if known := self._streams.pop(stream, None):
+                    known[0].server_close(refusal)
+            case rm.AskPolicy(view):
+                self._ask_policy(view)
+            case rm.ExportRecovery(record):
+                self.world.oracle.recovered(self, record)
+            case Reply() | rm.PublishJob() | rm.AnnounceKey():
+                pass
+            case _:
+                raise AssertionError(f"unknown action {action!r}")
+
+    def _ask_policy(self, view: IncidentView) -> None:
+        mood = self.policy
+        if mood.dead:
+            event = rm.VerdictUnavailable(self.stamp(), view.incident, view.round, "connection refused")
+            self.later(0.001, lambda: self.post(event))
+        elif not mood.mute:
+            verdict = self._verdict(view)
+            answer = rm.VerdictArrived(self.stamp(), view.incident, view.round, verdict)
+            wait_s = self.world.chance.uniform(0.001, mood.slowest_s)
+            self.later(wait_s, lambda: self.post(answer))
+
+    def _verdict(self, view: IncidentView) -> Verdict:
+        verdict, chance = decide(view, VerdictRules()), self.world.chance
+        if not verdict.is_restart:
+            return verdict
+        if chance.random() < self.policy.excludes:
+            return replace(verdict, kind=VerdictKind.RESTART_EXCLUDING, excluded=frozenset({view.faults[0].node}))
+        if chance.random() < self.policy.stops:
+            because = Because(Reason.NO_PROGRESS, "the policy has seen enough")
+            return replace(verdict, kind=VerdictKind.STOP, because=because, exit_code=EXIT_NO_RESTART)
+        return verdict
+
+    # ------------------------------------------------------------------------------------------------- streams
+
+    def accepted(self, stream: Stream) -> None:
+        self._streams[stream.name] = (stream, None)
+
+    def heard(self, stream: Stream, message: object) -> None:
+        if stream.name not in self._streams:
+            return
+        match message:
+            case Introduction(hello, observed):
+                self._streams[stream.name] = (stream, hello.node)
+                self.post(rm.HelloReceived(self.stamp(), stream.name, hello, observed.revision_seen))
+                self.post(rm.ObservedReceived(self.stamp(), stream.name, hello.node, observed))
+            case rm.Observed():
+                if node := self._streams[stream.name][1]:
+                    self.post(rm.ObservedReceived(self.stamp(), stream.name, node, message))
+            case Beat(sequence, sent_wall, offset_s, error_s):
+                if node := self._streams[stream.name][1]:
+                    beat = rm.BeatReceived(self.stamp(), stream.name, node, sequence, sent_wall, offset_s, error_s)
+                    self.post(beat)
+
+    def stream_ended(self, stream: Stream, *, by_peer: bool, message: object) -> None:
+        _, node = self._streams.pop(stream.name, (stream, None))
+        if node is not None:
+            self.post(rm.StreamClosed(self.stamp(), stream.name, node, by_peer))
+
+
+def _short(desired: rm.Desired) -> str:
+    goal = desired.goal
+    what = type(goal).__name__.upper()
+    match goal:
+        case rm.Run():
+            what += f" g{goal.generation} rank {goal.base_rank} of {goal.world_size}"
+        case rm.Down():
+            what += f" g{goal.generation} ({goal.because})"
+        case rm.Exit():
+            what += f" {goal.code}{' all know' if goal.all_acknowledged else ''} ({goal.because})"
+        case rm.Park():
+            what += f" ({goal.because})"
+    return f"#{desired.revision} {what}"

@@ -1,0 +1,67 @@
+"""The simulator itself: the short run of every commit, the scripts, and that a world is the same every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim import rudeness, script, transcript
+from tests.sim.oracle import Violation
+from tests.sim.run import run_seed
+from tests.sim.world import NotQuiet, World
+
+SEEDS = 150
+CHUNKS = 10
+SCRIPTS = sorted(script.FOLDER.glob("*.txt"))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_seeded_worlds_break_no_invariant(chunk):
+    for seed in range(chunk * SEEDS // CHUNKS, (chunk + 1) * SEEDS // CHUNKS):
+        outcome = run_seed(seed)
+        assert not outcome.failure, (
+            f"seed {seed} at {outcome.world_s:.3f} s: {outcome.failure}\n{outcome.tail}\n"
+            f"again: python -m tests.sim --seed {seed}"
+        )
+
+
+def test_the_same_seed_is_the_same_world():
+    first, second = (run_seed(7, keep_lines=0) for _ in range(2))
+    assert first == second
+    assert first.steps > 100
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_scripts_give_their_transcripts(path):
+    _, expected = script.split(path.read_text())
+    assert script.perform(path.read_text()).splitlines() == expected
+
+
+def test_every_rudeness_happens_in_the_short_run():
+    happened = set()
+    for seed in range(SEEDS):
+        happened |= set(rudeness.plan(World(rudeness.setup_of(seed))))
+    assert happened == {rude.name for rude in rudeness.RUDENESS}
+
+
+def test_the_oracle_sees_a_commit_behind_a_later_generation():
+    world = World(seed=1).run_until_quiet(60.0)
+    world.oracle.formed[2] = world.oracle.formed[1]
+    with pytest.raises(Violation, match="S1"):
+        world.oracle.committed(1, "n1", 10)
+
+
+def test_the_oracle_sees_a_number_formed_twice():
+    world = World(seed=1).run_until_quiet(60.0)
+    with pytest.raises(Violation, match="S2"):
+        world.oracle._formed(world.oracle.formed[1], world.job)
+
+
+def test_a_world_that_never_becomes_quiet_is_told():
+    world = World(seed=1, nodes=2)
+    world.kill_service(at_s=0.1, down_s=10_000.0)
+    with pytest.raises(NotQuiet, match="S7"):
+        world.run_until_quiet(60.0)
+
+
+def test_a_transcript_names_time_and_speaker():
+    assert transcript.line(1.5, "n1", "exits with 0") == "    1.500  n1     exits with 0"

@@ -1,0 +1,266 @@
+"""What a test, or the list of rudeness, can do to a world: each verb acts now, or at a time of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from signal import SIGKILL
+from typing import TYPE_CHECKING
+
+from resurge_launcher.core.model import OnExcluded
+from resurge_launcher.core.model import Rules as LauncherRules
+from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, RequestId
+from resurge_rendezvous.core import model as rm
+from tests.sim.launcher import Launcher
+from tests.sim.process import SimProcess
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class Verbs:
+    """The verbs of a world."""
+
+    # -------------------------------------------------------------------------------------------------- launchers
+
+    def start_launcher(self: World, node: str, *, second: bool = False, take_over: bool = False) -> Launcher:
+        """Start a launcher of a node, whether or not one lives.
+
+        A second one on the same machine would not get past the machine's lock: it is in a container of its own.
+        """
+        self._incarnations[node] = self._incarnations.get(node, 0) + 1
+        rules = LauncherRules(
+            limits=self.setup.limits,
+            local_world_size=self.setup.workers,
+            term_timeout_s=10.0,
+            on_lost_control=self.setup.on_lost_control,
+            on_excluded=OnExcluded.PARK,
+        )
+        place = f"{node}/{self._incarnations[node]}" if second else node
+        launcher = Launcher(self, node, self._incarnations[node], rules, place=place, take_over=take_over)
+        self._live.setdefault(node, []).append(launcher)
+        launcher.start()
+        return launcher
+
+    def kill_launcher(self: World, node: str, at_s: float | None = None, back_after_s: float | None = None) -> None:
+        """SIGKILL of a node's launcher; its workers die with it."""
+        self.at(at_s, lambda: self._take_down(node, back_after_s, lambda launcher: launcher.kill(), "is killed"))
+
+    def power_off(self: World, node: str, at_s: float | None = None, back_after_s: float | None = None) -> None:
+        """A machine goes without a word."""
+
+        def act() -> None:
+            self._boots[node] = self._boots.get(node, 0) + 1
+            self._take_down(node, back_after_s, lambda launcher: launcher.vanish(), "loses power")
+
+        self.at(at_s, act)
+
+    def _take_down(
+        self: World, node: str, back_after_s: float | None, how: Callable[[Launcher], None], what: str
+    ) -> None:
+        self.faulted = True
+        for launcher in [one for one in self.launchers() if one.node == node]:
+            self.log(launcher.name, what)
+            how(launcher)
+            self.gone.append(launcher)
+        if back_after_s is not None:
+            self.after(back_after_s, lambda: self._come_back(node), coming=True)
+
+    def _come_back(self: World, node: str) -> None:
+        if not any(launcher.node == node for launcher in self.launchers()) and not self.ended_for(node):
+            self.start_launcher(node)
+
+    def requeue(self: World, at_s: float | None = None, back_after_s: float = 3.0) -> None:
+        """The scheduler kills all launchers and starts the job again, as its next attempt."""
+
+        def act() -> None:
+            self.attempt = max(self.attempt, int(self.job.attempt)) + 1 if self.service.state else self.attempt + 1
+            for node in self.node_names:
+                self.kill_launcher(node)
+                self.after(back_after_s * self.chance.uniform(0.5, 1.5), partial(self._start_anew, node), coming=True)
+
+        self.at(at_s, act)
+
+    def _start_anew(self: World, node: str) -> None:
+        if not any(launcher.node == node for launcher in self.launchers()):
+            self.start_launcher(node)
+
+    def ended_for(self: World, node: str) -> bool:
+        """Whether the node's last launcher left by itself: nobody starts it again."""
+        crowd = self._live.get(node, [])
+        return bool(crowd) and crowd[-1].exit is not None
+
+    def left(self: World, launcher: Launcher) -> None:
+        """A launcher has exited by itself."""
+        self.gone.append(launcher)
+
+    def pause_launcher(self: World, node: str, for_s: float, at_s: float | None = None) -> None:
+        """SIGSTOP of a launcher alone; its workers run on."""
+
+        def act() -> None:
+            self.faulted = True
+            for launcher in [one for one in self.launchers() if one.node == node]:
+                self.log(launcher.name, f"stands still for {for_s:.1f} s")
+                launcher.pause(for_s)
+                if launcher.stream is not None:
+                    until_s = self.now_s + for_s
+                    self.net.watch_server(launcher.stream, partial(self._still_paused, launcher, until_s))
+
+        self.at(at_s, act)
+
+    def _still_paused(self: World, process: SimProcess, until_s: float) -> bool:
+        return process.alive and process.paused and self.now_s < until_s
+
+    def second_launcher(self: World, node: str, at_s: float | None = None, *, take_over: bool = False) -> None:
+        """Somebody starts another launcher of a node that has one."""
+
+        def act() -> None:
+            self.faulted |= take_over
+            self.start_launcher(node, second=True, take_over=take_over)
+
+        self.at(at_s, act)
+
+    def signal_launcher(self: World, node: str, signal: int, at_s: float | None = None) -> None:
+        """The scheduler, or a person, signals a launcher."""
+        self.at(at_s, lambda: self._signal_launcher(node, signal))
+
+    def _signal_launcher(self: World, node: str, signal: int) -> None:
+        self.faulted = True
+        for launcher in [one for one in self.launchers() if one.node == node]:
+            self.log(launcher.name, f"gets signal {signal}")
+            launcher.signalled(signal)
+
+    # ---------------------------------------------------------------------------------------------------- workers
+
+    def crash(
+        self: World, node: str, at_s: float | None = None, *, rank: int | None = None, code: int | None = None
+    ) -> None:
+        """A worker dies by SIGKILL, or exits with a code."""
+
+        def act() -> None:
+            self.faulted = True
+            for process in self.processes(node, rank)[:1]:
+                self.log(node, f"rank {process.rank} of g{process.generation} dies")
+                host = self.crowd.processes[process.pid][1]
+                self.crowd.end(process, host, code=code, signal=SIGKILL if code is None else None)
+
+        self.at(at_s, act)
+
+    def hang(
+        self, node: str, at_s: float | None = None, *, rank: int | None = None, for_s: float | None = None
+    ) -> None:
+        """A worker stands still, for ever or for a while."""
+
+        def act() -> None:
+            self.faulted = True
+            for process in self.processes(node, rank)[:1]:
+                self.log(node, f"rank {process.rank} of g{process.generation} hangs")
+                process.hangs = True
+                if for_s is not None:
+                    self.timeline.after(for_s, partial(setattr, process, "hangs", False))
+
+        self.at(at_s, act)
+
+    def stick(self: World, node: str, for_s: float, at_s: float | None = None, *, rank: int | None = None) -> None:
+        """A worker falls into uninterruptible sleep: it neither works nor dies."""
+
+        def act() -> None:
+            self.faulted = True
+            for process in self.processes(node, rank)[:1]:
+                self.log(node, f"rank {process.rank} of g{process.generation} cannot die for {for_s:.1f} s")
+                process.hangs, process.undying_until_s = True, self.now_s + for_s
+
+        self.at(at_s, act)
+
+    # ---------------------------------------------------------------------------------------- network and services
+
+    def cut(
+        self: World, node: str, for_s: float, at_s: float | None = None, *, up: bool = True, down: bool = True
+    ) -> None:
+        """Nothing gets through between a node and rendezvous, in one direction or both."""
+
+        def act() -> None:
+            self.faulted = True
+            self.log(node, f"is cut off ({'up ' if up else ''}{'down ' if down else ''}) for {for_s:.1f} s")
+            self.net.block(node, up=up, down=down)
+            self.timeline.after(for_s, lambda: self.net.heal(node))
+
+        self.at(at_s, act)
+
+    def kill_service(self: World, at_s: float | None = None, *, down_s: float = 0.5) -> None:
+        """SIGKILL of the control plane; it is started again."""
+
+        def act() -> None:
+            if self.service.alive:
+                self.log("rdzv", f"is killed, back in {down_s:.1f} s")
+                self.service.kill()
+                self.timeline.after(down_s, self._revive_service)
+
+        self.at(at_s, act)
+
+    def _revive_service(self: World) -> None:
+        if not self.service.alive:
+            self.service.start()
+
+    def pause_service(self: World, for_s: float, at_s: float | None = None) -> None:
+        """SIGSTOP of the control plane."""
+
+        def act() -> None:
+            if not self.service.alive or self.service.paused:
+                return
+            self.log("rdzv", f"stands still for {for_s:.1f} s")
+            self.service.pause(for_s)
+            until_s = self.now_s + for_s
+            for stream in self.net.streams:
+                self.net.watch_client(stream, partial(self._still_paused, self.service, until_s))
+
+        self.at(at_s, act)
+
+    def lose_journal(self: World, at_s: float | None = None, *, last: int | None = None, down_s: float = 0.5) -> None:
+        """The control plane dies and its disk has forgotten the last entries, or everything."""
+
+        def act() -> None:
+            if self.service.alive:
+                self.faulted = True
+                self.log("rdzv", f"is killed and loses {'its journal' if last is None else f'{last} entries'}")
+                self.service.kill()
+                self.service.lose_journal(last)
+                self.timeline.after(down_s, self._revive_service)
+
+        self.at(at_s, act)
+
+    # ---------------------------------------------------------------------------------------------------- operators
+
+    def exclude(self: World, node: str, at_s: float | None = None, *, lasts_s: float | None = None) -> None:
+        """An operator takes a node out of later rounds."""
+        self._ask(at_s, lambda s, r: rm.ExcludeAsked(s, r, NodeId(node), "an operator said so", lasts_s))
+
+    def readmit(self: World, node: str, at_s: float | None = None) -> None:
+        """An operator lets a node in again."""
+        self._ask(at_s, lambda s, r: rm.ReadmitAsked(s, r, NodeId(node)))
+
+    def shutdown(self: World, at_s: float | None = None) -> None:
+        """An operator ends the job."""
+        self._ask(at_s, lambda s, r: rm.ShutdownAsked(s, r, "an operator said so"))
+
+    def write_store(self: World, generation: int, at_s: float | None = None) -> None:
+        """A worker of some generation writes to the store, perhaps long after its time."""
+
+        def put(stamp: rm.Stamp, request: RequestId) -> rm.StorePutAsked:
+            token = FencingToken(JobId("job"), self.job.attempt, Generation(generation))
+            return rm.StorePutAsked(stamp, request, token, "key", b"value")
+
+        self._ask(at_s, put)
+
+    def _ask(self: World, at_s: float | None, make: Callable[[rm.Stamp, RequestId], object]) -> None:
+        def act() -> None:
+            if self.service.alive and self.job.spec is not None:
+                stamp = self.service.stamp()
+                event = make(stamp, RequestId(stamp.fresh_id))
+                self.faulted |= isinstance(event, rm.ShutdownAsked)
+                self.log("rdzv", f"is asked: {type(event).__name__}")
+                self.service.ask(event)
+                if self.chance.random() < 0.3:  # the answer is lost on its way; the same request comes again
+                    self.timeline.after(self.chance.uniform(0.01, 5.0), lambda: self.service.ask(event))
+
+        self.at(at_s, act)
