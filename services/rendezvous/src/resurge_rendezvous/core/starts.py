@@ -66,10 +66,10 @@ def note_start(d: Draft, seat: Seat, place: Assignment, formation: Formation) ->
         _note_running(d, seat, formation)
     awaited = phase_awaited(d.seen.start, formation.world_size)
     fresh = [m for m in observed.milestones if _is_news(d.seen.start, m, place)]
-    for milestone in fresh:
-        _note_milestone(d, seat, milestone)
     if not fresh:
         return
+    for rank in dict.fromkeys(milestone.rank for milestone in fresh):
+        _note_rank(d, seat, rank, [milestone for milestone in fresh if milestone.rank == rank])
     d.because = Because(Reason.MILESTONE, f"{seat.node}: rank {fresh[-1].rank} reached {fresh[-1].kind}")
     now_awaited = phase_awaited(d.seen.start, formation.world_size)
     if now_awaited is None:
@@ -94,17 +94,20 @@ def _is_news(watch: StartWatch, milestone: Milestone, place: Assignment) -> bool
     return known is None or known.when(milestone.kind) is None
 
 
-def _note_milestone(d: Draft, seat: Seat, milestone: Milestone) -> None:
+def _note_rank(d: Draft, seat: Seat, rank: Rank, fresh: list[Milestone]) -> None:
     watch = d.seen.start
-    before = watch.ranks.get(str(milestone.rank)) or RankStart(seat.node)
-    step = milestone.step if milestone.kind is MilestoneKind.CHECKPOINT_RESTORED else before.restored_step
-    at = corrected(d, seat, milestone.at)
-    now = RankStart(seat.node, (*before.at, (milestone.kind, at)), step)
+    before = watch.ranks.get(str(rank)) or RankStart(seat.node)
+    at, step = dict(before.at), before.restored_step
+    for milestone in fresh:
+        at.setdefault(milestone.kind, corrected(d, seat, milestone.at))
+        if milestone.kind is MilestoneKind.CHECKPOINT_RESTORED and step is None:
+            step = milestone.step
+        if milestone.kind is not MilestoneKind.WORKER_STARTED and milestone.kind not in d.job.known_milestones:
+            d.record(f.MilestoneKnown(milestone.kind))
+    now = RankStart(seat.node, tuple(at.items()), step)
     was, now_at = _furthest(before), _furthest(now)
     counts = tuple((kind, count + (was < place_of(kind) <= now_at)) for kind, count in watch.reached)
-    d.see(start=replace(watch, ranks=watch.ranks.put(str(milestone.rank), now), reached=counts))
-    if milestone.kind is not MilestoneKind.WORKER_STARTED and milestone.kind not in d.job.known_milestones:
-        d.record(f.MilestoneKnown(milestone.kind))
+    d.see(start=replace(watch, ranks=watch.ranks.put(str(rank), now), reached=counts))
 
 
 def _furthest(start: RankStart) -> int:
