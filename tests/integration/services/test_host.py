@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import random
+import stat
 import time
 
 import grpc
@@ -83,6 +85,8 @@ def ended_job(host):
 async def test_sigterm_ends_it_cleanly_and_costs_no_generation(host):
     announced = json.loads((host.state_dir / "control.json").read_text())
     assert (announced["pid"], announced["endpoint"]) == (host.pid, host.endpoint)
+    path = host.endpoint.removeprefix("unix:")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600, "no other user may connect"
     async with host.channel() as channel:
         pair = await running_pair(channel)
         assert host.terminate() == 0

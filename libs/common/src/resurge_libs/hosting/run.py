@@ -164,7 +164,10 @@ def _watch_signals(ending: Ending) -> None:
 def _say_ready(prog: str, plan: HostPlan, bound: Endpoint, claimed: StateDir | None) -> None:
     names = tuple(target.name for target in plan.targets)
     if claimed is not None:
-        claimed.announce(bound.target, names)
+        try:
+            claimed.announce(bound.target, names)
+        except OSError as error:  # a full disk: who knows the address is served all the same
+            log.event("control_not_announced", error=error.strerror)
     # whoever started this process may wait for this one line; it may also have gone
     with contextlib.suppress(OSError):
         print(f"{prog} ready endpoint={bound.target} pid={os.getpid()} targets={','.join(names)}", flush=True)

@@ -6,6 +6,7 @@ anything is started; the kernel drops the claim when the process ends, however i
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -63,8 +64,9 @@ def claim(path: Path) -> StateDir:
         raise UsageError(
             "--state-dir", f"{path} cannot be locked: {error.strerror}", "give a directory on a local file system"
         ) from error
-    os.ftruncate(lock_fd, 0)
-    os.pwrite(lock_fd, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # a full disk: the claim holds, only its holder is not readable
+        os.ftruncate(lock_fd, 0)
+        os.pwrite(lock_fd, f"{os.getpid()}\n".encode(), 0)
     return StateDir(path, lock_fd)
 
 
