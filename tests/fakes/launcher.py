@@ -29,6 +29,16 @@ STEPS = (
     attach_pb2.MILESTONE_KIND_FIRST_STEP,
 )
 
+COME_BACK_AFTER_S = 0.1
+REFUSED_FOR_GOOD = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
+
 
 def job_spec(job_id: str = "job", nodes: str = "2:2", **fields: Any) -> attach_pb2.JobSpec:
     """A specification with short limits; `nodes` is MIN:MAX."""
@@ -183,8 +193,10 @@ class FakeLauncher(Waits):
     async def _come_back(self) -> None:
         while True:
             await self.ended.wait()
-            if self.refused is not None and self.refused.code() is not grpc.StatusCode.UNAVAILABLE:
+            if self.refused is not None and self.refused.code() in REFUSED_FOR_GOOD:
                 return
+            with suppress(TimeoutError):  # a real launcher backs off as well
+                await asyncio.wait_for(asyncio.Event().wait(), COME_BACK_AFTER_S)
             with suppress(grpc.aio.AioRpcError, TimeoutError):
                 await asyncio.wait_for(self.channel.channel_ready(), 1.0)
                 await self.attach()

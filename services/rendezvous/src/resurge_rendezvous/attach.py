@@ -78,6 +78,7 @@ class LauncherSession:
         self._take(observed, beat)  # behind the introduction, in the same inbox
         await answer
         if self.stream.refusal is not None:
+            self._leave()  # it was never attached, so it is not detached either
             log.event("launcher_refused", node=hello.node, incarnation=hello.incarnation, why=str(self.stream.refusal))
             raise self.stream.refusal
         log.event(
@@ -113,11 +114,15 @@ class LauncherSession:
             self._desk.post(ObservedReceived(self._desk.stamp(), self._name, self._node, observed))
         self._last = observed
 
-    def _close(self) -> None:
-        if not self._is_known:
-            return
-        self._is_known = False
+    def _leave(self) -> bool:
+        """Forget the stream; False when it was not known, or not any more."""
+        was_known, self._is_known = self._is_known, False
         self._desk.streams.pop(self._name, None)
+        return was_known
+
+    def _close(self) -> None:
+        if not self._leave():
+            return
         silent_s = self._desk.clock.monotonic() - self._heard_at
         # our own ping gives a peer up only after this long; an end before it is the word of the peer's kernel
         by_peer = silent_s < self._desk.limits.server_ping_timeout_s
