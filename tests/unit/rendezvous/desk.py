@@ -160,7 +160,8 @@ class Desk:
         spec = more.pop("spec", self.spec)
         more.setdefault("boot_id", "boot-1")
         more.setdefault("pid", incarnation)
-        hello = Hello(spec, NodeId(node), Incarnation(incarnation), host=node, **more)
+        more.setdefault("host", node)
+        hello = Hello(spec, NodeId(node), Incarnation(incarnation), **more)
         event = HelloReceived(self.stamp(), name, hello, self.revisions.get(node, 0))
         step = self.ask(event)
         if any(isinstance(a, CloseStream) and a.stream == name for a in step.actions):

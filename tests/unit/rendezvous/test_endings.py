@@ -214,4 +214,4 @@ def test_success_in_the_midst_of_a_recovery_closes_its_record():
     d.down("n0", "n1")
     d.finish("n0", "n1")
     assert d.told("n0") == "EXIT 0"
-    assert d.exported[-1].outcome.value == "ENDED"
+    assert d.exported[-1].outcome.value == "STARTED_ONLY"

@@ -158,3 +158,18 @@ def test_a_beat_costs_no_fact_and_no_publication():
     step = d.beat("n0")
     assert step.facts == ()
     assert [type(action).__name__ for action in step.actions] == ["AnswerBeat"]
+
+
+def test_a_node_taken_over_from_another_host_is_clear_only_when_the_earlier_lease_is_over():
+    d = started(None, "n2")
+    d.hello("n1", incarnation=2, take_over=True, host="elsewhere")
+    d.ready("n1")
+    d.verdict()
+    d.down("n0")
+    d.wait(4.0, ("n0", "n1", "n2"))
+    assert d.stage == "Fenced", "workers of the launcher before may live on the other host"
+    d.ask(Paused(d.stamp(), 3.0))
+    d.wait(3.0, ("n0", "n1", "n2"))
+    assert d.stage == "Fenced", "a pause of the service is nobody's time"
+    d.wait(2.0, ("n0", "n1", "n2"))
+    assert d.stage == "Proving"

@@ -14,6 +14,7 @@ from resurge_rendezvous.core.job import FaultRecord, Formation, Proving, Running
 from resurge_rendezvous.core.losses import lose_overdue, settle_presence
 from resurge_rendezvous.core.observing import doom
 from resurge_rendezvous.core.operators import exclusions_over
+from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.rounds import advance, all_lost_over, last_call_over, quorum_over
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import settled, start_phase_over
@@ -34,21 +35,8 @@ def on_tick(d: Draft) -> None:
 def on_paused(d: Draft, event: Paused) -> None:
     """The service did not run for a while: nobody could have been heard in that time, so it counts for nobody."""
     for_s = max(0.0, event.for_s)
-    moved = ((seat.node, seat) for seat in d.seen.seats.values())
     d.see(
-        seats=ShardMap.of(
-            (
-                node,
-                replace(
-                    seat,
-                    lease=None if seat.lease is None else seat.lease.extended_by(for_s),
-                    closed_by_peer_at=None
-                    if seat.closed_by_peer_at is None
-                    else Instant(seat.closed_by_peer_at + for_s),
-                ),
-            )
-            for node, seat in moved
-        ),
+        seats=ShardMap.of((seat.node, _extended(seat, for_s)) for seat in d.seen.seats.values()),
         known_dead=ShardMap.of(
             (node, Instant(ends + for_s))
             for node in d.seen.known_dead
@@ -58,6 +46,16 @@ def on_paused(d: Draft, event: Paused) -> None:
     )
     d.because = Because(
         Reason.PAUSED, f"the service did not run for {for_s:.1f} s; all leases and limits are longer by it"
+    )
+
+
+def _extended(seat: Seat, for_s: float) -> Seat:
+    lease, closed_at, until = seat.lease, seat.closed_by_peer_at, seat.predecessor_until
+    return replace(
+        seat,
+        lease=None if lease is None else lease.extended_by(for_s),
+        closed_by_peer_at=None if closed_at is None else Instant(closed_at + for_s),
+        predecessor_until=None if until is None else Instant(until + for_s),
     )
 
 
