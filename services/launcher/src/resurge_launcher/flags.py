@@ -16,7 +16,7 @@ from resurge_libs.core.limit_rows import DERIVED, ROWS
 from resurge_libs.core.time_limits import TimeLimits
 
 SECTIONS = ("launcher", "limits")
-FOREIGN_SECTIONS = ("host", "obs", "policy", "rendezvous", "restart_policy", "rpc")  # read by `resurge serve`
+FOREIGN_SECTIONS = ("host", "policy", "rendezvous", "worker")  # read by `resurge serve` and by others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
