@@ -9,6 +9,8 @@ import re
 import pytest
 from rich.console import Console
 
+from resurge_api.common.v1 import ids_pb2
+from resurge_launcher.views.explanation import explanation_lines, replayed_by_default
 from resurge_launcher.views.html import page
 from resurge_launcher.views.model import CONTROL_PLANE, as_json, duration, view_of
 from resurge_launcher.views.perfetto import chrome_trace
@@ -24,6 +26,16 @@ def views():
 def test_the_culprit_is_the_first_cause_not_the_first_in_the_list(views):
     assert (views[0].culprit, views[0].reason) == ("n0 rank 1", "WORKER_SIGNAL")
     assert views[1].culprit == "n1"
+
+
+def test_what_was_known_at_the_end_names_the_culprit():
+    record = killed_rank()
+    record.faults.add(node_id="n1", culprit=True, because=ids_pb2.Because(code="LEASE_EXPIRED", sentence="silent"))
+    record.faults.extend(record.incident.faults)
+    assert (view_of(record).culprit, view_of(record).reason) == ("n1", "LEASE_EXPIRED")
+    told = "\n".join(explanation_lines(record, replayed_by_default(record.incident), "the rules"))
+    assert "culprit     n1: LEASE_EXPIRED" in told
+    assert "known then  n0 rank 1 was held to be the first" in told
 
 
 def test_a_phase_lasts_as_long_as_anybody_is_in_it():

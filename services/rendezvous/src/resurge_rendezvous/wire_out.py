@@ -19,6 +19,7 @@ from resurge_rendezvous.core.model import (
     Desired,
     Down,
     Exit,
+    FaultRecord,
     JobPhase,
     JobSpec,
     JobView,
@@ -224,10 +225,21 @@ def recovery_to_proto(record: RecoveryRecord) -> rendezvous_pb2.Recovery:
         generation_to=record.generation_to,
         spans=[_span(span) for span in record.spans],
         restored_step=record.restored_step,
+        faults=[_fault(fault, index == 0) for index, fault in enumerate(record.faults[:MAX_FAULTS_TOLD])],
     )
     if record.verdict is not None:
         recovery.verdict.CopyFrom(verdict_to_proto(record.verdict))
     return recovery
+
+
+def _fault(fault: FaultRecord, is_culprit: bool) -> policy_pb2.Fault:
+    return policy_pb2.Fault(
+        node_id=fault.node,
+        rank=fault.rank,
+        because=because_to_proto(fault.because),
+        at=timestamp(fault.at),
+        culprit=is_culprit,
+    )
 
 
 def _span(span: RecoverySpan) -> rendezvous_pb2.RecoverySpan:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
 
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_launcher.views.model import view_of
+from resurge_launcher.views.model import fault_place, first_fault, view_of
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import (
@@ -99,7 +100,10 @@ def explanation_lines(record: rendezvous_pb2.Recovery, answer: policy_pb2.Explai
         f"incident    {view.incident}, {view.started:%Y-%m-%d %H:%M:%S} UTC, generation {view.generations}",
         f"culprit     {view.culprit}: {view.reason}{f' ({view.sentence})' if view.sentence else ''}",
     ]
-    lines += [f"            {line}" for line in _further_faults(incident)]
+    lines += [f"            {line}" for line in _further_faults(record.faults or incident.faults)]
+    known_then = fault_place(first_fault(incident.faults))
+    if known_then != view.culprit:
+        lines.append(f"known then  {known_then} was held to be the first, when the verdict was given")
     lines += [
         f"budget      {incident.restarts_spent} of {incident.max_restarts} restarts spent before it",
         f"verdict     {view.verdict} by {view.decided_by or '-'}: {view.verdict_sentence or '-'}",
@@ -119,12 +123,11 @@ def explanation_lines(record: rendezvous_pb2.Recovery, answer: policy_pb2.Explai
     return lines
 
 
-def _further_faults(incident: policy_pb2.Incident) -> list[str]:
-    told = [fault for fault in incident.faults if not fault.culprit]
-    return [
-        f"then {fault.node_id}{f' rank {fault.rank}' if fault.HasField('rank') else ''}: {fault.because.code}"
-        for fault in told[:8]
-    ] + ([f"and {len(told) - 8} more"] if len(told) > 8 else [])
+def _further_faults(faults: Iterable[policy_pb2.Fault]) -> list[str]:
+    told = [fault for fault in faults if not fault.culprit]
+    return [f"then {fault_place(fault)}: {fault.because.code}" for fault in told[:8]] + (
+        [f"and {len(told) - 8} more"] if len(told) > 8 else []
+    )
 
 
 def _passed(code: str) -> str:

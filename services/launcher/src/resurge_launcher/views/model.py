@@ -107,7 +107,7 @@ def view_of(recovery: rendezvous_pb2.Recovery) -> RecoveryView:
     end_ns = recovery.end.ToNanoseconds() if recovery.HasField("end") else 0
     last_s = max((span.end_s for span in spans), default=0.0)
     incident = recovery.incident
-    first = _first_fault(incident)
+    first = first_fault(recovery.faults or incident.faults)
     return RecoveryView(
         incident=recovery.incident_id,
         trace_id=recovery.trace_id,
@@ -116,7 +116,7 @@ def view_of(recovery: rendezvous_pb2.Recovery) -> RecoveryView:
         total_s=(end_ns - start_ns) / _NS if end_ns > start_ns else last_s,
         reason=first.because.code if first else "-",
         sentence=first.because.sentence if first else "",
-        culprit=_culprit(first),
+        culprit=fault_place(first),
         verdict=_verdict_name(recovery.verdict.kind) if recovery.HasField("verdict") else "-",
         verdict_sentence=recovery.verdict.because.sentence or recovery.verdict.because.code,
         decided_by=recovery.verdict.source,
@@ -142,12 +142,15 @@ def _span_of(item: rendezvous_pb2.RecoverySpan, start_ns: int) -> SpanView:
     )
 
 
-def _first_fault(incident: policy_pb2.Incident) -> policy_pb2.Fault | None:
-    blamed = [fault for fault in incident.faults if fault.culprit] or list(incident.faults)
+def first_fault(faults: Iterable[policy_pb2.Fault]) -> policy_pb2.Fault | None:
+    """The one held to be the first cause; None where there is none."""
+    told = list(faults)
+    blamed = [fault for fault in told if fault.culprit] or told
     return blamed[0] if blamed else None
 
 
-def _culprit(fault: policy_pb2.Fault | None) -> str:
+def fault_place(fault: policy_pb2.Fault | None) -> str:
+    """The node, or the rank on it."""
     if fault is None:
         return "-"
     return f"{fault.node_id} rank {fault.rank}" if fault.HasField("rank") else fault.node_id

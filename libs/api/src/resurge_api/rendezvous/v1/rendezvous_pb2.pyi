@@ -140,7 +140,7 @@ class RecoverySpan(_message.Message):
     def __init__(self, span: _Optional[_Union[_attach_pb2.Span, _Mapping]] = ..., node_id: _Optional[str] = ..., clock_error: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Recovery(_message.Message):
-    __slots__ = ("incident_id", "trace_id", "outcome", "start", "end", "incident", "verdict", "generation_from", "generation_to", "spans", "restored_step")
+    __slots__ = ("incident_id", "trace_id", "outcome", "start", "end", "incident", "verdict", "generation_from", "generation_to", "spans", "restored_step", "faults")
     INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
     TRACE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +152,7 @@ class Recovery(_message.Message):
     GENERATION_TO_FIELD_NUMBER: _ClassVar[int]
     SPANS_FIELD_NUMBER: _ClassVar[int]
     RESTORED_STEP_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     incident_id: str
     trace_id: str
     outcome: RecoveryOutcome
@@ -163,7 +164,8 @@ class Recovery(_message.Message):
     generation_to: int
     spans: _containers.RepeatedCompositeFieldContainer[RecoverySpan]
     restored_step: int
-    def __init__(self, incident_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., outcome: _Optional[_Union[RecoveryOutcome, str]] = ..., start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., incident: _Optional[_Union[_policy_pb2.Incident, _Mapping]] = ..., verdict: _Optional[_Union[_policy_pb2.Verdict, _Mapping]] = ..., generation_from: _Optional[int] = ..., generation_to: _Optional[int] = ..., spans: _Optional[_Iterable[_Union[RecoverySpan, _Mapping]]] = ..., restored_step: _Optional[int] = ...) -> None: ...
+    faults: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Fault]
+    def __init__(self, incident_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., outcome: _Optional[_Union[RecoveryOutcome, str]] = ..., start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., incident: _Optional[_Union[_policy_pb2.Incident, _Mapping]] = ..., verdict: _Optional[_Union[_policy_pb2.Verdict, _Mapping]] = ..., generation_from: _Optional[int] = ..., generation_to: _Optional[int] = ..., spans: _Optional[_Iterable[_Union[RecoverySpan, _Mapping]]] = ..., restored_step: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[_policy_pb2.Fault, _Mapping]]] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
     __slots__ = ("job_id",)
