@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -193,7 +194,10 @@ def _show_logs(folder: Path) -> None:
 
 
 def main() -> int:
-    """Tell the story in a temporary folder; it is kept when the story fails."""
+    """Tell the story in a temporary folder; it is kept when the story fails, or when that is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="keep logs, journal and checkpoints")
+    told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="resurge-demo-"))
     cluster = Cluster(folder, STEPS, STEP_S)
     failure = ""
@@ -209,7 +213,10 @@ def main() -> int:
         _show_logs(folder)
         print(f"demo: failed: {failure}\ndemo: everything is in {folder}", file=sys.stderr)
         return 1
-    shutil.rmtree(folder)
+    if told.keep:
+        print(f"demo: everything is in {folder}")
+    else:
+        shutil.rmtree(folder)
     return 0
 
 
