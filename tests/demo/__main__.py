@@ -12,7 +12,16 @@ import time
 from pathlib import Path
 
 from resurge_libs.testing.wait import NeverHappened
-from tests.demo.cluster import CHECKPOINT_EVERY, NODES, RANKS, RANKS_PER_NODE, Cluster, DemoFailed, require
+from tests.demo.cluster import (
+    BEAT_LIMIT_S,
+    CHECKPOINT_EVERY,
+    NODES,
+    RANKS,
+    RANKS_PER_NODE,
+    Cluster,
+    DemoFailed,
+    require,
+)
 from tests.demo.ranks import Crew
 
 STEPS = 360
@@ -77,7 +86,8 @@ class Story:
         """SIGSTOP of a rank."""
         before = self.calm()
         victim = before.ranks[1]
-        self.say(f"2. SIGSTOP of rank {victim.rank} (pid {victim.pid} on {victim.node}): no beat for 2 s means hung")
+        where = f"(pid {victim.pid} on {victim.node})"
+        self.say(f"2. SIGSTOP of rank {victim.rank} {where}: no beat for {BEAT_LIMIT_S} s means hung")
         at_s = time.monotonic()
         os.kill(victim.pid, signal.SIGSTOP)
         self.recovered(before, at_s)

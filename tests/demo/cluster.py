@@ -22,6 +22,7 @@ NODES = ("n0", "n1", "n2")
 RANKS_PER_NODE = 2
 RANKS = 4
 CHECKPOINT_EVERY = 20
+BEAT_LIMIT_S = 3
 RESURGE = (sys.executable, "-m", "resurge_launcher")
 TRAIN = Path(__file__).parents[2] / "worker_sdk" / "examples" / "digits" / "train.py"
 END_LIMIT_S = 20.0
@@ -106,7 +107,7 @@ class Cluster:
     def _training(self, name: str) -> list[str]:
         folder = self.folder / f"checkpoints-{name}"
         where = ["--checkpoint-every", str(CHECKPOINT_EVERY), "--checkpoint-dir", str(folder)]
-        return ["--steps", str(self.steps), "--beat-limit", "2", *where]
+        return ["--steps", str(self.steps), "--beat-limit", str(BEAT_LIMIT_S), *where]
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
