@@ -18,6 +18,10 @@ def test_every_named_reader_of_the_environment_exists():
     assert [name for name in house.ENVIRONMENT_READERS if name not in repo.files()] == []
 
 
+def test_every_script_and_module_of_the_makefile_exists():
+    assert rules.missing_programs(repo.text("Makefile"), frozenset(repo.files())) == []
+
+
 def test_no_import_rings():
     names = repo.product_python()
     modules = {imports.module_name(name): repo.text(name) for name in names}
