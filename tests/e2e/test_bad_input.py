@@ -205,3 +205,24 @@ def test_a_state_directory_of_another_job_is_refused(shell):
     last = done.stderr.strip().splitlines()[-1]
     assert "job 'mine', not 'other'" in last, "by the directory, or by the control plane that still serves it"
     assert not shell.proof.exists()
+
+
+def test_two_programs_under_one_job_id_on_one_endpoint_are_told_apart(shell):
+    waits = shell.directory / "waits.py"
+    waits.write_text("import pathlib, signal, sys\npathlib.Path(sys.argv[1]).write_text('started')\nsignal.pause()\n")
+    endpoint = ["--rdzv-endpoint", f"unix:{shell.run_dir}/c.sock", "--job-id", "one", "--term-timeout", "1"]
+    first = subprocess.Popen(
+        [sys.executable, "-m", "resurge_launcher", "run", *endpoint, "--run-dir", f"{shell.run_dir}/a", "--node-id", "a",
+         str(waits), str(shell.proof)],
+        env=shell.environ(), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_until(shell.proof.exists, 40)
+        done = shell.run(*endpoint, "--run-dir", f"{shell.run_dir}/b", "--node-id", "b")
+        assert done.returncode == 2, done.stderr
+        assert "job 'one' runs another program here" in done.stderr.strip().splitlines()[-1]
+        assert first.poll() is None, "the first is not harmed"
+        assert shell.proof.read_text() == "started"
+    finally:
+        first.terminate()
+        first.communicate(timeout=40)

@@ -121,6 +121,12 @@ class WrongJob(Refused):
     served_value: str = ""
 
     def __str__(self) -> str:
+        if self.field == "command_digest":
+            return (
+                f"job {self.served!r} runs another program here, or the same one with other arguments "
+                f"({self.field} {self.served_value}, not {self.presented_value}): use another --rdzv-id, or the same "
+                "command on all nodes"
+            )
         if self.field:
             return (
                 f"job {self.served!r} is served here with {self.field}={self.served_value}, "
