@@ -211,9 +211,9 @@ def test_two_programs_under_one_job_id_on_one_endpoint_are_told_apart(shell):
     waits = shell.directory / "waits.py"
     waits.write_text("import pathlib, signal, sys\npathlib.Path(sys.argv[1]).write_text('started')\nsignal.pause()\n")
     endpoint = ["--rdzv-endpoint", f"unix:{shell.run_dir}/c.sock", "--job-id", "one", "--term-timeout", "1"]
+    own = ["--run-dir", f"{shell.run_dir}/a", "--node-id", "a"]
     first = subprocess.Popen(
-        [sys.executable, "-m", "resurge_launcher", "run", *endpoint, "--run-dir", f"{shell.run_dir}/a", "--node-id", "a",
-         str(waits), str(shell.proof)],
+        [sys.executable, "-m", "resurge_launcher", "run", *endpoint, *own, str(waits), str(shell.proof)],
         env=shell.environ(), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
