@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 OURS, PEERS = "resurge", ("torchrun", "nvrx")
 SHAPES = ("1x4", "2x2")
-PHASES = ("known_s", "workers_started_s", "process_group_ready_s", "first_step_s")
+PHASES = ("known_s", "known_after_death_s", "workers_started_s", "process_group_ready_s", "first_step_s")
+JUDGED = tuple(phase for phase in PHASES if phase != "known_after_death_s")
 TITLES = {
     "known_s": "launcher knows",
+    "known_after_death_s": "  the same, from the death",
     "workers_started_s": "all new workers started",
     "process_group_ready_s": "process group ready",
     "first_step_s": "first committed step",
@@ -48,14 +50,14 @@ class Results:
         values = [row[phase] for row in self.kills.get((system, shape), []) if row.get(phase) is not None]
         return statistics.median(values) if values else None
 
-    def known_p99_ms(self) -> float | None:
-        """The 99th percentile over all shapes; with few kills that is the worst."""
+    def p99_ms(self, phase: str) -> float | None:
+        """Our 99th percentile over all shapes; with few kills that is the worst."""
         values = sorted(
-            row["known_s"] * 1e3
+            row[phase] * 1e3
             for (system, _), rows in self.kills.items()
             if system == OURS
             for row in rows
-            if row["known_s"] is not None
+            if row[phase] is not None
         )
         return values[min(len(values) - 1, int(len(values) * 0.99))] if values else None
 
@@ -87,15 +89,17 @@ def _table(results: Results) -> None:
 def _targets(results: Results) -> list[tuple[bool | None, str]]:
     """Each target with pass, fail, or None where it could not be judged."""
     rows: list[tuple[bool | None, str]] = []
-    p99 = results.known_p99_ms()
-    rows.append((None if p99 is None else p99 <= KNOWN_LIMIT_MS, f"knows in <= 10 ms (p99: {_rounded(p99, 2)} ms)"))
+    for phase, since in (("known_s", "the kill"), ("known_after_death_s", "the death, as a watcher beside it sees it")):
+        p99 = results.p99_ms(phase)
+        met = None if p99 is None else p99 <= KNOWN_LIMIT_MS
+        rows.append((met, f"knows in <= 10 ms from {since} (p99: {_rounded(p99, 2)} ms)"))
     for shape, limit in STARTED_LIMIT_S.items():
         ours = results.median(OURS, shape, "workers_started_s")
         rows.append(
             (None if ours is None else ours <= limit, f"{shape}: all started in <= {limit} s ({_rounded(ours)} s)")
         )
     for shape in SHAPES:
-        for phase in PHASES:
+        for phase in JUDGED:
             ours = results.median(OURS, shape, phase)
             for peer in PEERS:
                 theirs = results.median(peer, shape, phase)
@@ -127,7 +131,8 @@ def _figures(results: Results) -> dict:
     rss, cpu = results.footprint.get((OURS, "2x2"), results.footprint.get((OURS, "1x4"), (None, None)))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     return {
-        "known_ms_p99": _rounded(results.known_p99_ms(), 2),
+        "known_ms_p99": _rounded(results.p99_ms("known_s"), 2),
+        "known_after_death_ms_p99": _rounded(results.p99_ms("known_after_death_s"), 2),
         "workers_started_s": per_shape("workers_started_s"),
         "process_group_ready_s": per_shape("process_group_ready_s"),
         "first_step_s": per_shape("first_step_s"),
@@ -140,6 +145,8 @@ def _figures(results: Results) -> dict:
         "commit": commit or None,
         "notes": [
             "warm: warm start comes with a later issue",
+            "known_ms_p99 counts from the kill and holds the kernel's freeing of the worker's memory; "
+            "known_after_death_ms_p99 counts from when a watcher beside the launcher saw the death",
             *results.notes,
         ],
     }

@@ -10,6 +10,7 @@ report (report.py) holds the targets.
 import argparse
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -52,14 +53,19 @@ def kill_once(system: System, job: Job, victim: int, jitter_s: float) -> dict[st
     pids = job.settle(time.time())
     threading.Event().wait(jitter_s)  # so that kills do not keep step with a launcher that polls
     old = frozenset(pids.values())
+    death = os.pidfd_open(pids[victim])
     killed_at = time.time()
     os.kill(pids[victim], signal.SIGKILL)
+    select.select([death], [], [])  # the kernel's word to a watcher beside the launcher: freeing the memory is over
+    died_at = time.time()
+    os.close(death)
     job.wait("first step after a kill", lambda: job.complete("step", killed_at, old), RECOVERY_LIMIT_S)
     row: dict[str, float | None] = {"load": os.getloadavg()[0]}
     for key, what in PHASES.items():
         row[key] = max(stamp["at"] for stamp in job.first(what, killed_at, old).values()) - killed_at
     known_at = system.known_at(job, killed_at)
     row["known_s"] = None if known_at is None else max(0.0, known_at - killed_at)
+    row["known_after_death_s"] = None if known_at is None else max(0.0, known_at - died_at)
     job.settle(killed_at + row["workers_started_s"], old)
     job.pace(slow=True)
     return row

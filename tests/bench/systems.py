@@ -32,6 +32,11 @@ class Plan:
     env: dict[str, str]
     script: Path = TRAIN
 
+    @property
+    def job_id(self) -> str:
+        """A name of its own for each job: what one left behind is none of the next one's business."""
+        return f"bench-{os.getpid()}-{self.port}"
+
 
 class System(Protocol):
     """One launcher product."""
@@ -64,7 +69,7 @@ def _utc(text: str, fraction: str) -> float:
 def _rdzv_flags(plan: Plan, node: int) -> tuple[str, ...]:
     return (
         "--nnodes", plan.shape.nnodes, "--nproc-per-node", str(plan.shape.workers), "--rdzv-backend", "c10d",
-        "--rdzv-id", "bench", "--rdzv-endpoint", f"127.0.0.1:{plan.port}",
+        "--rdzv-id", plan.job_id, "--rdzv-endpoint", f"127.0.0.1:{plan.port}",
         "--rdzv-conf", f"is_host={'true' if node == 0 else 'false'}", "--local-addr", "127.0.0.1",
         "--max-restarts", str(plan.max_restarts),
     )  # fmt: skip
@@ -141,8 +146,8 @@ class Resurge:
             )  # fmt: skip
             argv = (
                 sys.executable, "-m", "resurge_launcher", "run", "--nproc-per-node", str(shape.workers),
-                "--rdzv-id", "bench", "--max-restarts", str(plan.max_restarts), "--state-dir", str(plan.out / "state"),
-                *(where if nodes > 1 else ("--standalone",)), str(plan.script),
+                "--rdzv-id", plan.job_id, "--max-restarts", str(plan.max_restarts),
+                "--state-dir", str(plan.out / "state"), *(where if nodes > 1 else ("--standalone",)), str(plan.script),
             )  # fmt: skip
             launches.append(Launch(argv, _base_env(plan)))
         return launches
