@@ -39,6 +39,7 @@ class Story:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.began_s = time.monotonic()
+        self.culprits: list[str] = []
         self.next_step = _after_checkpoint(STEPS_BETWEEN_FAULTS)
 
     def say(self, sentence: str) -> None:
@@ -77,6 +78,7 @@ class Story:
         """SIGKILL of a rank."""
         before = self.calm()
         victim = before.ranks[-1]
+        self.culprits.append(victim.place)
         self.say(f"1. SIGKILL of rank {victim.rank} (pid {victim.pid} on {victim.node}) at step {before.step}")
         at_s = time.monotonic()
         os.kill(victim.pid, signal.SIGKILL)
@@ -86,6 +88,7 @@ class Story:
         """SIGSTOP of a rank."""
         before = self.calm()
         victim = before.ranks[1]
+        self.culprits.append(victim.place)
         where = f"(pid {victim.pid} on {victim.node})"
         self.say(f"2. SIGSTOP of rank {victim.rank} {where}: no beat for {BEAT_LIMIT_S} s means hung")
         at_s = time.monotonic()
@@ -98,6 +101,7 @@ class Story:
         node = max(before.nodes)
         launcher = self.cluster.launchers.pop(node)
         pids = [rank.pid for rank in before.of(node)]
+        self.culprits.append(node)
         self.say(f"3. SIGKILL of node {node}: its launcher (pid {launcher.pid}) and its workers {pids}")
         at_s = time.monotonic()
         launcher.kill()
@@ -130,6 +134,7 @@ class Story:
         before = self.calm()
         victim = before.ranks[0]
         others = before.pids - {victim.pid}
+        self.culprits.append(victim.place)
         self.say(f"5. SIGKILL of rank {victim.rank}, and of the control plane as soon as it has ordered the teardown")
         at_s = time.monotonic()
         os.kill(victim.pid, signal.SIGKILL)
@@ -149,9 +154,11 @@ class Story:
         """The table of recoveries, from the durable records."""
         records = self.cluster.recoveries_within(10)
         print(f"\n{self.cluster.ask('recoveries')}", flush=True)
-        require(len(records) == 4, f"{len(records)} recoveries are recorded, 4 took place")
+        require(len(records) == len(self.culprits), f"{len(records)} recoveries are recorded, 4 took place")
         outcomes = [record["outcome"] for record in records]
         require(set(outcomes) == {"recovered"}, f"the recoveries ended as {outcomes}")
+        blamed = [record["culprit"] for record in records]
+        require(blamed == self.culprits, f"blamed were {blamed}, harmed were {self.culprits}")
 
     def compare(self, disturbed: str) -> None:
         """Run the same training in peace and compare all parameters."""

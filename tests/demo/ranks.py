@@ -27,6 +27,11 @@ class Rank:
         return self.view.pid
 
     @property
+    def place(self) -> str:
+        """As recovery records name it."""
+        return f"{self.node} rank {self.rank}"
+
+    @property
     def step(self) -> int:
         """Last committed step; 0 before the first."""
         return self.view.committed_step or 0
