@@ -72,7 +72,7 @@ def _click_options() -> list[click.Parameter]:
             made.append(click.Option(declared, type=str, default=None))
     made.append(click.Option([CONFIG_FLAG, "ft_cfg_path"], type=str, default=None))
     made.append(click.Option(["--print-config", "print_config"], is_flag=True))
-    made.append(click.Argument(["command"], nargs=-1, type=click.UNPROCESSED))
+    made.append(click.Argument(["command"], nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGUMENTS]..."))
     return made
 
 
