@@ -11,8 +11,6 @@ from resurge_launcher.team import ERROR_LINES, read_error
 
 TRACE = "Traceback\n  line 3\nValueError: bad"
 TORCH = {"message": {"message": "ValueError: bad", "extraInfo": {"py_callstack": TRACE}}}
-    "message": {"message": "ValueError: bad", "extraInfo": {"py_callstack": "Traceback\n  line 3\nValueError: bad"}}
-}
 
 
 @pytest.mark.parametrize(
