@@ -149,7 +149,7 @@ with resurge.session() as session:
     await wait_until_async((launched.folder / "beats-1-1").exists, 20, "three beats")
     stop(pids[1])
     told = await launched.rendezvous.until("READY", 1)
-    assert [(f.rank, f.because.code) for f in told.faults] == [(1, "WORKER_HUNG")]
+    assert [(f.rank, f.because.code) for f in told.faults] == [(1, "WORKER_STOPPED")]
     assert not any(is_alive(pid) for pid in pids)
 
 

@@ -376,3 +376,22 @@ def test_everything_is_told_again_with_every_change():
     node.exits(0, code=0)
     told = of(node.exits(1, code=3), h.SendObserved)[0].observed
     assert [(r.local_rank, r.exit_code) for r in told.exits] == [(0, 0), (1, 3)]
+
+
+def test_a_worker_that_the_kernel_holds_stopped_is_named_before_those_that_wait_for_it():
+    node = Node().running()
+    node.feed(h.BeatAcked(node.now, 60.0))
+    node.move(3)
+    waiting = m.PageReading(0, last_beat_at=Instant(node.now - 3), hung_at=Instant(node.now - 1))
+    stopped = m.PageReading(1, last_beat_at=Instant(node.now - 2.5), hung_at=Instant(node.now - 0.5), stopped=True)
+    fresh = node.feed(h.PagesRead(Generation(1), (waiting, stopped)))
+    told = of(fresh, h.SendObserved)[0].observed
+    assert [(f.rank, f.because.code) for f in told.faults] == [(5, Reason.WORKER_STOPPED)]
+
+
+def test_a_teardown_ordered_for_a_peer_s_silence_keeps_the_evidence_of_a_stopped_worker():
+    node = Node().running()
+    node.feed(h.PagesRead(Generation(1), (_reading(node, 0), _reading(node, 1, stopped=True))))
+    assert node.phase == "Running", "stopped is no fault before its limit"
+    told = of(node.want(down()), h.SendObserved)[0].observed
+    assert [(f.rank, f.because.code) for f in told.faults] == [(5, Reason.WORKER_STOPPED)]

@@ -36,7 +36,8 @@ def test_a_changed_value_derives_again_and_a_given_one_stays():
     ("values", "low", "high"),
     [
         ({"beat_interval_s": 3.0}, "2 x beat_interval_s", "lease_ttl_s"),
-        ({"resume_window_s": 6.0}, "resume_window_s", "lease_ttl_s"),
+        ({"resume_window_s": 3.0, "stream_loss_limit_s": 2.0}, "resume_window_s", "stream_loss_limit_s"),
+        ({"stream_loss_limit_s": 6.0}, "stream_loss_limit_s", "lease_ttl_s"),
         ({"server_ping_timeout_s": 5.0}, "lease_ttl_s + lease_margin_s", "server_ping_timeout_s"),
         ({"client_ping_timeout_s": 6.0}, "client_ping_timeout_s", "lease_ttl_s"),
         ({"hang_limit_s": 700.0}, "hang_limit_s", "collective_timeout_s"),

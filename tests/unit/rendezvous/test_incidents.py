@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from resurge_libs.core.ids import IncidentId, Rank
+from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import Verdict, VerdictKind
@@ -23,6 +23,17 @@ from resurge_rendezvous.core.model import (
 from tests.unit.rendezvous.desk import RESTART, Desk, spec, started
 
 STOP = Verdict(VerdictKind.STOP, Because(Reason.NO_PROGRESS, "no progress"), exit_code=93, source="policy")
+
+
+def test_a_silence_never_stands_before_a_fault_that_says_what_happened():
+    d = started()
+    silent = ObservedFault(Because(Reason.WORKER_HUNG, "rank 0 has not beaten"), Wall(d.wall - 5.0), Rank(0))
+    stopped = ObservedFault(Because(Reason.WORKER_STOPPED, "rank 1 is stopped"), Wall(d.wall - 4.0), Rank(1))
+    d.tell("n0", NodePhase.TEARING_DOWN, Generation(1), faults=(silent,))
+    d.tell("n1", NodePhase.TEARING_DOWN, Generation(1), faults=(stopped,))
+    incident = d.job.stage.incident
+    assert incident.first_cause.because.code is Reason.WORKER_STOPPED
+    assert incident.first_signal == silent.at
 
 
 def exit_of(rank: int, at: float, **more) -> ExitRecord:

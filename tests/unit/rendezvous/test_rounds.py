@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import Verdict, VerdictKind
 from resurge_rendezvous.core.model import NodePhase
@@ -118,13 +120,24 @@ def test_a_silent_member_keeps_its_place_until_its_lease_is_over():
 def test_a_member_whose_stream_was_closed_has_the_resume_window_while_an_incident_is_open():
     d = started(None, "n2")
     d.close("n1")
-    d.wait(2.0, ("n0", "n2"))
-    assert d.stage == "Running", "no incident is open: the lease decides"
+    d.wait(1.5, ("n0", "n2"))
+    assert d.stage == "Running", "no incident is open: it has longer"
     d.crash("n0")
     d.verdict()
     d.down("n0")
     d.wait(0.01, ("n0", "n2"))
     assert d.told("n2") == "RUN 2"
+
+
+def test_a_closed_stream_opens_an_incident_though_no_peer_says_anything():
+    d = started(None, "n2")
+    d.close("n1")
+    closed_at = d.wall
+    d.wait(2.01, ("n0", "n2"))
+    assert d.stage == "Fenced"
+    cause = d.job.stage.incident.first_cause
+    assert (cause.node, cause.because.code) == ("n1", Reason.STREAM_LOST)
+    assert cause.at == pytest.approx(closed_at, abs=0.01)
 
 
 def test_a_member_that_comes_back_in_its_window_keeps_its_place():

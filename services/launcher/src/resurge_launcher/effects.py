@@ -85,7 +85,7 @@ class Effects:
         """Read the pages now; also when a worker's frame says that there is news."""
         team = self._team_of(generation)
         if team is not None:
-            self._hands.post(h.PagesRead(team.run.generation, team.book.read()))
+            self._hands.post(h.PagesRead(team.run.generation, team.readings()))
 
     async def close(self) -> None:
         """Let the last words be said, and remove what only this launcher needs."""

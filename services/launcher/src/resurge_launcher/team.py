@@ -9,13 +9,15 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.model import PageReading
 from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
 from resurge_launcher.output import Funnel, Stream
 from resurge_launcher.pages import PageBook
+from resurge_launcher.processes import kernel
 from resurge_launcher.processes.worker import Command, WorkerProcess
 from resurge_launcher.settings import RunSettings, Std
 from resurge_libs.core.ids import Rank
@@ -74,6 +76,15 @@ class Team:
         self._workers[local_rank] = worker
         worker.watch(loop, lambda ended: on_exit(local_rank, ended))
         return local_rank, worker.pid
+
+    def readings(self) -> tuple[PageReading, ...]:
+        """What the pages say, and what the kernel says of the processes behind them."""
+        return tuple(replace(r, stopped=self._is_stopped(r.local_rank)) for r in self.book.read())
+
+    def _is_stopped(self, local_rank: int) -> bool:
+        worker = self._workers.get(local_rank)
+        stat = kernel.stat_of(worker.pid) if worker is not None and worker.status is None else None
+        return stat is not None and stat.is_stopped
 
     def signal(self, number: int) -> None:
         """Signal the process groups of all that live."""

@@ -14,6 +14,7 @@ class Reason(StrEnum):
     WORKER_EXIT = "WORKER_EXIT"
     WORKER_SIGNAL = "WORKER_SIGNAL"
     WORKER_HUNG = "WORKER_HUNG"
+    WORKER_STOPPED = "WORKER_STOPPED"
     WORKER_START_FAILED = "WORKER_START_FAILED"
     LEASE_EXPIRED = "LEASE_EXPIRED"
     STREAM_LOST = "STREAM_LOST"
@@ -93,3 +94,8 @@ class Because:
 
     def __str__(self) -> str:
         return f"{self.code}: {self.sentence}" if self.sentence else str(self.code)
+
+
+SILENCES = frozenset({Reason.WORKER_HUNG, Reason.START_TIMEOUT})
+"""Faults that only say that nothing more was heard. One rank's silence silences all that wait for it in a collective,
+so among the faults of one story these never stand before one that says what happened."""

@@ -27,6 +27,7 @@ class TimeLimits:
     lease_margin_s: float = None  # type: ignore[assignment]  # derived in __post_init__, as all None below
     beat_interval_s: float = None  # type: ignore[assignment]
     resume_window_s: float = None  # type: ignore[assignment]
+    stream_loss_limit_s: float = None  # type: ignore[assignment]
     reconnect_backoff_min_s: float = None  # type: ignore[assignment]
     reconnect_backoff_max_s: float = None  # type: ignore[assignment]
     keepalive_s: float = None  # type: ignore[assignment]
@@ -116,7 +117,8 @@ def _orders(t: TimeLimits) -> tuple[tuple[Named, Named, str], ...]:
         (("0", 0.0), of("beat_interval_s"), "beats cannot be endless"),
         (("0", 0.0), of("lease_margin_s"), "the server must wait longer than the launcher counts"),
         (two_beats, of("lease_ttl_s"), "one lost beat must not cost a lease"),
-        (of("resume_window_s"), of("lease_ttl_s"), "a closed stream is decided sooner than a silent one"),
+        (of("resume_window_s"), of("stream_loss_limit_s"), "an open incident decides sooner"),
+        (of("stream_loss_limit_s"), of("lease_ttl_s"), "a closed stream is decided sooner than a silent one"),
         (of("late_tick_s"), of("lease_ttl_s"), "a pause of the service must be seen before leases end by it"),
         (of("fault_grace_s"), of("teardown_limit_s"), "KILL must be tried before a node is given up"),
         (of("fault_grace_s"), of("lease_ttl_s"), "a cut-off launcher must have ended its workers by its lease"),

@@ -152,12 +152,32 @@ def hung(crew: Crew, now: Instant, held_since: Instant | None) -> Fault | None:
     ]
     if not late:
         return None
-    _, worker, reading = min(late, key=lambda entry: (entry[0], entry[1].rank))
+    _, worker, reading = min(late, key=lambda entry: (not entry[2].stopped, entry[0], entry[1].rank))
+    if reading.stopped:
+        return _stopped(worker, reading, now)
     since = reading.last_beat_at if reading.last_beat_at is not None else now
     where = f" in section {reading.open_phase!r}" if reading.open_phase else ""
     step = f", last step {reading.step}" if reading.step is not None else ""
     sentence = f"rank {worker.rank} is past its limit{where}: last beat {now - since:.1f} s ago{step}"
     return Fault(Because(Reason.WORKER_HUNG, sentence), since, worker.rank)
+
+
+def with_stopped(crew: Crew, now: Instant) -> Crew:
+    """The crew with a fault against each worker that the kernel holds stopped: a teardown destroys that evidence."""
+    known = {fault.rank for fault in crew.faults}
+    fresh = tuple(
+        _stopped(worker, watch.reading, now)
+        for worker, watch in _watches(crew)
+        if watch.reading is not None and watch.reading.stopped and worker.rank not in known
+    )
+    return replace(crew, faults=crew.faults + fresh)
+
+
+def _stopped(worker: Worker, reading: PageReading, now: Instant) -> Fault:
+    since = reading.last_beat_at if reading.last_beat_at is not None else now
+    step = f", last step {reading.step}" if reading.step is not None else ""
+    sentence = f"rank {worker.rank} is stopped (SIGSTOP, or a debugger): last beat {now - since:.1f} s ago{step}"
+    return Fault(Because(Reason.WORKER_STOPPED, sentence), since, worker.rank)
 
 
 def _hung_at(reading: PageReading, held_since: Instant | None) -> Instant | None:

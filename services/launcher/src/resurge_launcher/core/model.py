@@ -83,6 +83,8 @@ class PageReading:
     open_phase: str = ""
     """Name of the innermost section the worker said it is in; empty for none."""
     milestones: tuple[Milestone, ...] = ()
+    stopped: bool = False
+    """The kernel says that its process is stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,9 @@ def _ordered_down(state: LauncherState, crew: Crew) -> Because | None:
             return None
 
 
+HANGS = frozenset({Reason.WORKER_HUNG, Reason.WORKER_STOPPED})
+"""Faults of a worker that cannot be asked to end."""
+
 Found = tuple[Because, Instant, h.TellFault, bool]
 
 
@@ -150,7 +153,7 @@ def _fault(crew: Crew) -> Found | None:
             found.append((because, record.at, tell, False))
     for fault in crew.faults:
         tell = h.TellFault(crew.generation, fault.because, fault.rank)
-        found.append((fault.because, fault.at, tell, fault.because.code == Reason.WORKER_HUNG))
+        found.append((fault.because, fault.at, tell, fault.because.code in HANGS))
     return min(found, key=lambda entry: entry[1]) if found else None
 
 
@@ -174,6 +177,7 @@ def _begun(
 ) -> tuple[Teardown, tuple[h.Action, ...]]:
     if isinstance(state.phase, Delayed):
         crew = crews.never_started(crew)
+    crew = crews.with_stopped(crew, now)
     return teardowns.begin(crew, because, ladder, now)
 
 

@@ -116,6 +116,11 @@ class ProcessStat:
         """Whether it runs no code any more."""
         return self.state in ("Z", "X")
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger holds it."""
+        return self.state in ("T", "t")
+
 
 def stat_of(pid: int) -> ProcessStat | None:
     """None when it is gone."""

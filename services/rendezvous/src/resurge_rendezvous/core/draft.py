@@ -76,12 +76,13 @@ class Draft:
             self.set_timers(sweep_at=due)
 
     def lease_end(self, seat: Seat) -> Instant | None:
-        """When a seat is lost unless something is heard: its lease, or the resume window while an incident is open."""
+        """When a seat is lost unless something is heard: its lease, or sooner where its kernel closed the stream."""
         if seat.lease is None:
             return None
-        if seat.closed_by_peer_at is not None and self.job.open_incident is not None:
-            resumed_by = Instant(seat.closed_by_peer_at + self.limits.resume_window_s)
-            return earliest(seat.lease.until, resumed_by)
+        if seat.closed_by_peer_at is not None:
+            limits, in_incident = self.limits, self.job.open_incident is not None
+            wait_s = limits.resume_window_s if in_incident else limits.stream_loss_limit_s
+            return earliest(seat.lease.until, Instant(seat.closed_by_peer_at + wait_s))
         return seat.lease.until
 
     def mark_ready(self, node: str) -> None:

@@ -18,7 +18,7 @@ from resurge_rendezvous.core.actions import AskPolicy
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.fold import FAULTS_MAX
-from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Incident, Proving, Running
+from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Incident, Proving, Running, cause_order
 from resurge_rendezvous.core.presence import Seat, Timers
 from resurge_rendezvous.core.sweeps import next_sweep
 from resurge_rendezvous.core.values import ExitRecord, NodePhase
@@ -118,7 +118,7 @@ def _hold(d: Draft, new: list[FaultRecord]) -> None:
 
 def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
     """Fence the running generation, order all down, ask policy: one step."""
-    ordered = sorted(faults, key=lambda fault: (fault.at, fault.node, -1 if fault.rank is None else fault.rank))
+    ordered = sorted(faults, key=cause_order)
     first, others = ordered[0], ordered[1:FAULTS_MAX]
     match d.job.stage:
         case Running(formation):
@@ -167,7 +167,7 @@ def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults:
         round=number,
         faults=tuple(
             FaultView(fault.node, fault.because, fault.rank, fault.exit_code, fault.signal, fault.step)
-            for fault in sorted(faults, key=lambda fault: fault.at)
+            for fault in sorted(faults, key=cause_order)
         ),
         restarts_spent=d.job.restarts_spent,
         max_restarts=d.spec.max_restarts,

@@ -21,7 +21,7 @@ from resurge_libs.core.ids import (
     RequestId,
 )
 from resurge_libs.core.instant import Wall
-from resurge_libs.core.reasons import Because
+from resurge_libs.core.reasons import SILENCES, Because
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.nodes import NodeEntry, NodeTable
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
@@ -75,6 +75,11 @@ class FaultRecord:
     step: int | None = None
 
 
+def cause_order(fault: FaultRecord) -> tuple[bool, Wall, NodeId, int]:
+    """Sorts faults of one story: by their first signal, but a mere silence after all that say what happened."""
+    return fault.because.code in SILENCES, fault.at, fault.node, -1 if fault.rank is None else fault.rank
+
+
 @dataclass(frozen=True, slots=True)
 class RoundTimes:
     """When one round of an incident did what, for its spans."""
@@ -109,8 +114,13 @@ class Incident:
 
     @property
     def first_cause(self) -> FaultRecord:
-        """The fault with the earliest first signal; all others are victims or later troubles."""
-        return min(self.faults, key=lambda fault: (fault.at, fault.node, -1 if fault.rank is None else fault.rank))
+        """What began it; all other faults are victims' or later troubles."""
+        return min(self.faults, key=cause_order)
+
+    @property
+    def first_signal(self) -> Wall:
+        """When anything of it was first seen, whoever began it."""
+        return min(fault.at for fault in self.faults)
 
     @property
     def now_round(self) -> RoundTimes:

@@ -23,6 +23,7 @@ from resurge_rendezvous.core.job import (
     RecoveryRecord,
     RecoverySpan,
     RoundTimes,
+    cause_order,
 )
 from resurge_rendezvous.core.limits import NODE_SPANS_MAX, RANK_SPANS_MAX
 from resurge_rendezvous.core.presence import Presence, RankStart, RdzvState, Seat
@@ -68,8 +69,8 @@ def record_of(state: RdzvState, outcome: RecoveryOutcome, because: Because, end:
     incident = job.open_incident
     assert incident is not None, "a recovery is recorded while its incident is open"
     proving = isinstance(job.stage, Proving)
-    faults = tuple(sorted(incident.faults, key=lambda fault: (fault.at, fault.node, fault.rank or 0)))
-    start = faults[0].at
+    faults = tuple(sorted(incident.faults, key=cause_order))
+    start = incident.first_signal
     end = Wall(max(end, start))
     spans = (*_own_spans(incident), *(_start_spans(seen, incident) if proving else ()))
     known = {(span.name, span.node, span.rank, span.round) for span in spans}
@@ -103,7 +104,7 @@ def _own_spans(incident: Incident) -> Iterator[RecoverySpan]:
 
 
 def _round_spans(incident: Incident, number: int, times: RoundTimes) -> Iterator[RecoverySpan]:
-    first_signal = incident.first_cause.at if number == 0 else times.fault_wall
+    first_signal = incident.first_signal if number == 0 else times.fault_wall
     yield _span("detect", first_signal, times.opened_wall, number)
     if times.verdict_wall is not None:
         yield _span("decide", times.opened_wall, times.verdict_wall, number)
