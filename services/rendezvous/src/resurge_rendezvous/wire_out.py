@@ -269,7 +269,13 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
     faults = []
     for index, fault in enumerate(view.faults[:MAX_FAULTS_TOLD]):
         told = policy_pb2.Fault(
-            node_id=fault.node, rank=fault.rank, because=because_to_proto(fault.because), culprit=index == 0
+            node_id=fault.node,
+            rank=fault.rank,
+            because=because_to_proto(fault.because),
+            culprit=index == 0,
+            exit_code=fault.exit_code,
+            signal=fault.signal,
+            last_step=fault.step,
         )
         at = times.get((fault.node, fault.rank))
         if at is not None:
@@ -281,6 +287,7 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
         round=view.round,
         faults=faults,
         restarts_spent=view.restarts_spent,
+        restarts_refunded=view.restarts_refunded,
         max_restarts=view.max_restarts,
         recent_cycle_s=_gaps(view.failure_ages_s),
         jitter=view.jitter,
@@ -294,6 +301,7 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
     incident.token.attempt, incident.token.generation = view.attempt, view.generation
     if view.no_restart is not None:
         incident.latched_stop.CopyFrom(because_to_proto(view.no_restart.because))
+        incident.latched_stop_exit_code = view.no_restart.exit_code
     return incident
 
 

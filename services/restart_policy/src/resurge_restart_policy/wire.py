@@ -14,7 +14,14 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.verdict import FaultView, IncidentView, NoRestart, Verdict, VerdictKind
+from resurge_libs.core.verdict import (
+    EXIT_NO_RESTART,
+    FaultView,
+    IncidentView,
+    NoRestart,
+    Verdict,
+    VerdictKind,
+)
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 from resurge_libs.rpc.validation import Violations
 from resurge_restart_policy.core.model import Explanation
@@ -23,6 +30,7 @@ MAX_NAME_BYTES = 256
 MAX_SENTENCE_BYTES = 4_096
 MAX_FAULTS = 1_024
 MAX_CYCLES = 256
+MAX_EXIT_CODE = 255
 MAX_ADVICE_MISSING = 16
 
 KINDS = {
@@ -64,7 +72,11 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
     )
     latched = None
     if incident.HasField("latched_stop"):
-        latched = NoRestart(_because_of(incident.latched_stop, wrong, f"{at}.latched_stop"))
+        wrong.between(f"{at}.latched_stop_exit_code", incident.latched_stop_exit_code, 0, MAX_EXIT_CODE)
+        because = _because_of(incident.latched_stop, wrong, f"{at}.latched_stop")
+        latched = NoRestart(because, incident.latched_stop_exit_code or EXIT_NO_RESTART)
+    if incident.restarts_refunded > incident.restarts_spent:
+        wrong.add(f"{at}.restarts_refunded", f"is {incident.restarts_refunded}; must not exceed restarts_spent")
     asked = Because(Reason.SHUTDOWN_REQUESTED) if incident.shutdown_requested else None
     return IncidentView(
         job=JobId(incident.token.job_id),
@@ -78,6 +90,7 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         max_restarts=incident.max_restarts,
         min_nodes=incident.min_nodes,
         nodes_available=incident.nodes_available,
+        restarts_refunded=incident.restarts_refunded,
         failure_ages_s=tuple(accumulate(incident.recent_cycle_s)),
         jitter=incident.jitter,
         job_succeeded=incident.job_succeeded,
@@ -93,6 +106,9 @@ def _fault_of(fault: policy_pb2.Fault, wrong: Violations, at: str) -> FaultView:
         node=NodeId(fault.node_id),
         because=_because_of(fault.because, wrong, f"{at}.because"),
         rank=Rank(fault.rank) if fault.HasField("rank") else None,
+        exit_code=fault.exit_code if fault.HasField("exit_code") else None,
+        signal=fault.signal if fault.HasField("signal") else None,
+        step=fault.last_step if fault.HasField("last_step") else None,
     )
 
 

@@ -26,21 +26,27 @@ VERDICT_KIND_STOP: VerdictKind
 VERDICT_KIND_SHUTDOWN: VerdictKind
 
 class Fault(_message.Message):
-    __slots__ = ("node_id", "rank", "because", "at", "culprit")
+    __slots__ = ("node_id", "rank", "because", "at", "culprit", "exit_code", "signal", "last_step")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     rank: int
     because: _ids_pb2.Because
     at: _timestamp_pb2.Timestamp
     culprit: bool
-    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ...) -> None: ...
+    exit_code: int
+    signal: int
+    last_step: int
+    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
 class Incident(_message.Message):
-    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing")
+    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded")
     INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +62,8 @@ class Incident(_message.Message):
     SHUTDOWN_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     LATCHED_STOP_FIELD_NUMBER: _ClassVar[int]
     ADVICE_MISSING_FIELD_NUMBER: _ClassVar[int]
+    LATCHED_STOP_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_REFUNDED_FIELD_NUMBER: _ClassVar[int]
     incident_id: str
     token: _ids_pb2.FencingToken
     cycle: int
@@ -71,7 +79,9 @@ class Incident(_message.Message):
     shutdown_requested: bool
     latched_stop: _ids_pb2.Because
     advice_missing: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ...) -> None: ...
+    latched_stop_exit_code: int
+    restarts_refunded: int
+    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ...) -> None: ...
 
 class Verdict(_message.Message):
     __slots__ = ("kind", "because", "exit_code", "delay", "excluded_node_ids", "restarts_left", "source")

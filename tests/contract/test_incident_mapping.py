@@ -1,0 +1,56 @@
+"""What rendezvous sends to policy is what policy judges: the view survives the wire whole, so both verdicts agree."""
+
+from dataclasses import replace
+
+import pytest
+
+from resurge_api.policy.v1 import policy_pb2
+from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.verdict import SOURCE_POLICY, FaultView, IncidentView, NoRestart, VerdictRules, default_verdict
+from resurge_rendezvous import wire_out
+from resurge_rendezvous.clients import verdict_of
+from resurge_restart_policy import wire
+from resurge_restart_policy.core.step import decide
+
+VIEW = IncidentView(
+    job=JobId("train"),
+    attempt=Attempt(2),
+    generation=Generation(7),
+    cycle=Cycle(3),
+    incident=IncidentId("inc-1"),
+    round=1,
+    faults=(
+        FaultView(NodeId("n1"), Because(Reason.WORKER_SIGNAL, "SIGSEGV"), Rank(0), None, 11, 40),
+        FaultView(NodeId("n2"), Because(Reason.WORKER_EXIT, "exited 3"), Rank(5), 3, None, None),
+        FaultView(NodeId("n3"), Because(Reason.LEASE_EXPIRED, "silent")),
+    ),
+    restarts_spent=2,
+    max_restarts=5,
+    min_nodes=2,
+    nodes_available=3,
+    restarts_refunded=1,
+    failure_ages_s=(4.0, 9.0, 400.0),
+    jitter=0.25,
+    advice_missing=("attribution",),
+)
+STOPPED = NoRestart(Because(Reason.NO_PROGRESS, "no step in three cycles"), 77)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        VIEW,
+        replace(VIEW, no_restart=STOPPED),
+        replace(VIEW, job_succeeded=True),
+        replace(VIEW, shutdown_requested=Because(Reason.SHUTDOWN_REQUESTED)),
+        replace(VIEW, restarts_spent=6),
+    ],
+    ids=["plain", "latched", "succeeded", "shutdown", "spent"],
+)
+def test_the_view_and_the_verdict_survive_the_wire(view):
+    request = policy_pb2.DecideRequest(request_id="r", incident=wire_out.incident_to_proto(view))
+    there = wire.incident_of(policy_pb2.DecideRequest.FromString(request.SerializeToString()))
+    assert there == view
+    verdict = verdict_of(wire.verdict_to_proto(decide(there, VerdictRules())))
+    assert verdict == replace(default_verdict(view, VerdictRules()), source=SOURCE_POLICY)
