@@ -43,7 +43,7 @@ from resurge_rendezvous.core.model import (
 )
 from resurge_rendezvous.core.step import RendezvousMachine
 
-WALL_AT_START = 1_700_000_000.0
+WALL_AT_START = 5_000.0  # small, so that approximate comparisons of wall times mean something
 LIMITS = TimeLimits()
 SPEC = JobSpec(JobId("job"), min_nodes=2, max_nodes=3, max_restarts=3, command_digest="abc")
 RESTART = Verdict(VerdictKind.RESTART, Because(Reason.RESTART_WITHIN_BUDGET, "again"), source="policy")

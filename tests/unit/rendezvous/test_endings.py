@@ -39,7 +39,8 @@ def test_a_finished_node_may_be_lost_without_harm():
     d = started(None, "n2")
     d.finish("n0")
     d.close("n0")
-    d.wait(6.0, ("n1", "n2"))
+    d.wait(20.0, ("n1", "n2"))
+    assert d.job.nodes.get("n0").lost is not None
     assert d.stage == "Running"
     d.finish("n1")
     assert d.told("n1") == "EXIT 0"
@@ -215,3 +216,14 @@ def test_success_in_the_midst_of_a_recovery_closes_its_record():
     d.finish("n0", "n1")
     assert d.told("n0") == "EXIT 0"
     assert d.exported[-1].outcome.value == "STARTED_ONLY"
+
+
+def test_a_member_that_was_clear_before_the_fence_counts_as_confirmed():
+    d = started(Desk(spec(min_nodes=2, max_nodes=4)), "n2", "n3")
+    d.finish("n0")
+    d.tell("n1", NodePhase.READY, 1)
+    assert d.stage == "Running", "held, as n0 has finished"
+    d.wait(5.1, ("n0", "n1", "n2", "n3"))
+    d.verdict()
+    d.wait(8.0, ("n1", "n2", "n3"))
+    assert d.told("n1") == "RUN 2", "n0 is lost, and n1 had told that it is clear"

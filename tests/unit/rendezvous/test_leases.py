@@ -53,6 +53,15 @@ def test_the_service_paused_for_ten_seconds_loses_no_lease():
     assert d.stage == "Fenced", "leases still end"
 
 
+def test_leases_are_longer_by_a_pause_though_a_fault_looks_at_all_of_them():
+    d = started(None, "n2")
+    d.now += 10.0
+    d.ask(Paused(d.stamp(), 10.0))
+    d.crash("n1")
+    d.wait(0.1)
+    assert d.facts_of(f.NodeLost) == []
+
+
 def test_a_pause_moves_every_deadline():
     d = started()
     d.crash("n1")

@@ -123,6 +123,22 @@ def test_launchers_spans_are_shifted_into_the_services_time_and_keep_their_own()
     assert ("resurge.raw_start", f"{raw.start:.6f}") in told[0].attributes
 
 
+def test_launchers_spans_belong_to_the_round_in_which_they_began():
+    d = started()
+    told: tuple[ObservedSpan, ...] = ()
+    for generation in (1, 2):
+        d.crash("n1")
+        d.now += 0.2
+        told += (ObservedSpan("teardown", Wall(d.wall - 0.1), d.wall),)
+        incident = IncidentId(d.asked[0].view.incident)
+        d.tell("n1", NodePhase.READY, generation, spans=told, incident=incident)
+        d.verdict()
+        d.down("n0")
+    d.proven("n0", "n1")
+    rounds = [s.round for s in d.exported[-1].spans if s.node == "n1" and s.name == "teardown"]
+    assert rounds == [0, 1]
+
+
 def test_a_repeated_span_is_kept_once_and_a_late_one_is_added():
     d = started()
     d.crash("n1")

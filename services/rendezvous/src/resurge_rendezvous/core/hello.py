@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from resurge_libs.core.ids import Attempt, Generation, Incarnation
 from resurge_libs.core.instant import Instant, after
-from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import (
     AlreadyAttached,
@@ -29,7 +28,7 @@ from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.events import HelloReceived
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Proving, RecoveryOutcome, Running, Unopened
-from resurge_rendezvous.core.losses import first_signal, full_lease
+from resurge_rendezvous.core.losses import first_signal, renewed_lease
 from resurge_rendezvous.core.nodes import NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, Seat, Timers
 from resurge_rendezvous.core.recoveries import close_recovery
@@ -197,7 +196,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
         Seat(
             node=hello.node,
             incarnation=hello.incarnation,
-            lease=None if lost else _longer(full_lease(d), old),
+            lease=None if lost else renewed_lease(d, old.lease if old is not None else None),
             stream=event.stream,
             last_heard=d.stamp.wall,
             observed=old.observed if old is not None and same else NOTHING_OBSERVED,
@@ -253,10 +252,6 @@ def _predecessor_until(d: Draft, old: Seat | None, entry: NodeEntry | None, hell
     if old.closed_by_peer_at is not None:
         ends = min(ends, after(old.closed_by_peer_at, d.limits.resume_window_s))
     return max(ends, earlier) if earlier is not None else ends
-
-
-def _longer(lease: Lease, old: Seat | None) -> Lease:
-    return lease if old is None or old.lease is None else old.lease.renewed(lease.until, 0.0)
 
 
 def _await_acknowledgement(d: Draft, hello: Hello, lost: bool) -> None:

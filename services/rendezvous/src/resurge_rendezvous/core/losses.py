@@ -23,9 +23,10 @@ from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.values import NodePhase
 
 
-def full_lease(d: Draft) -> Lease:
-    """A lease from now; the service waits the margin longer than the launcher counts."""
-    return Lease.starting(d.now, d.limits.lease_ttl_s + d.limits.lease_margin_s)
+def renewed_lease(d: Draft, held: Lease | None = None) -> Lease:
+    """A lease from now, never shorter than the one held; the service waits a margin longer than the launcher counts."""
+    term_s = d.limits.lease_ttl_s + d.limits.lease_margin_s
+    return Lease.starting(d.now, term_s) if held is None else held.renewed(d.now, term_s)
 
 
 def lose_overdue(d: Draft, seats: Sequence[Seat]) -> None:
@@ -133,7 +134,7 @@ def _returned(d: Draft, seat: Seat) -> Seat:
     if d.entry(seat.node).lost is not None:
         d.record(f.NodeReturned(seat.node))
         d.because = Because(Reason.NODE_RETURNED, f"{seat.node} is back and holds nothing that is fenced")
-    back = replace(seat, lease=full_lease(d))
+    back = replace(seat, lease=renewed_lease(d))
     d.put_seat(back)
     d.see(known_dead=d.seen.known_dead.drop(seat.node))
     return back

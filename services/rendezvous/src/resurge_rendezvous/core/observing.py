@@ -18,7 +18,7 @@ from resurge_rendezvous.core.events import BeatReceived, ObservedReceived, Strea
 from resurge_rendezvous.core.faults import faults_observed, raise_faults
 from resurge_rendezvous.core.goals import member_of_last
 from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Proving, Running, Unopened
-from resurge_rendezvous.core.losses import acknowledged, lose_overdue, settle_presence
+from resurge_rendezvous.core.losses import acknowledged, lose_overdue, renewed_lease, settle_presence
 from resurge_rendezvous.core.presence import ClockReading, Seat
 from resurge_rendezvous.core.recoveries import keep_spans
 from resurge_rendezvous.core.starts import note_start
@@ -135,7 +135,7 @@ def on_beat(d: Draft, event: BeatReceived) -> None:
     lease = seat.lease
     if lease is not None and seat.doomed is None:
         granted_s = d.limits.lease_ttl_s
-        lease = lease.renewed(d.now, d.limits.lease_ttl_s + d.limits.lease_margin_s)
+        lease = renewed_lease(d, lease)
     d.put_seat(replace(seat, lease=lease, clock=clock, last_heard=d.stamp.wall))
     d.because = Because(Reason.BEAT)
     d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
