@@ -135,6 +135,36 @@ def test_an_error_file_that_cannot_be_written_changes_nothing(page, tmp_path):
     assert "ValueError: x" in ended.stderr
 
 
+QUICK = """
+import atexit, resurge
+atexit.register(lambda: print("tidied up"))
+with resurge.session(quick_exit=True):
+    print("no newline", end="")
+    {end}
+"""
+
+
+def test_a_quick_exit_tells_all_and_skips_the_tidying_up(page, tmp_path):
+    error_file = tmp_path / "error.json"
+    ended = run(QUICK.format(end="raise ValueError('loss is NaN')"), page, TORCHELASTIC_ERROR_FILE=str(error_file))
+    assert (ended.returncode, ended.stdout) == (1, "no newline")
+    assert ended.stderr.rstrip().endswith("ValueError: loss is NaN")
+    assert "loss is NaN" in error_file.read_text()
+
+
+@pytest.mark.parametrize(("end", "code"), [("pass", 0), ("raise SystemExit(3)", 3), ("raise KeyboardInterrupt", -2)])
+def test_other_ends_are_not_quick(page, end, code):
+    ended = run(QUICK.format(end=end), page)
+    assert (ended.returncode, "tidied up" in ended.stdout) == (code, True)
+
+
+def test_without_a_launcher_no_exit_is_quick():
+    ended = subprocess.run(
+        [sys.executable, "-c", QUICK.format(end="raise ValueError")], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "tidied up" in ended.stdout) == (1, True)
+
+
 def test_import_loads_no_third_party_module(page):
     ended = run(
         "import sys; before = set(sys.modules); import resurge, resurge.torch; resurge.session().beat(1)\n"

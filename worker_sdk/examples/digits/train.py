@@ -173,7 +173,7 @@ def main():
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29511")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic algorithms on a GPU ask for
-    with resurge.session(beat_limit=told.beat_limit) as session:
+    with resurge.session(beat_limit=told.beat_limit, quick_exit=True) as session:
         train(session, told)
 
 

@@ -1,11 +1,14 @@
 """The error file: an uncaught exception, written where torchrun's launchers look for it.
 
 The file has the format that torch's `@record` writes. A file that is already there is left alone: the user's own
-`@record` knew more. Effects: sys.excepthook is replaced by one that calls the one before it; one file.
+`@record` knew more. Effects: sys.excepthook is replaced by one that calls the one before it; one file; the end of the
+process when the script has asked for a quick one: taking an interpreter with torch apart needs a second, in which peers
+wait in their collectives for a rank that is dead already.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -19,16 +22,26 @@ _TEXT_LIMIT = 64 * 1024
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
 
 
-def install(path: str) -> None:
-    """Write uncaught exceptions to this file from now on, then do what was done before."""
+def install(path: str, is_quick_exit: Callable[[], bool]) -> None:
+    """Write uncaught exceptions to this file, if one is named; do what was done before; then end, if that is wanted."""
     before: Hook = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not issubclass(kind, KeyboardInterrupt):
+        if path and not issubclass(kind, KeyboardInterrupt):
             write_error_file(path, error, at_s=time.time())
         before(kind, error, trace)
+        if is_quick_exit() and not issubclass(kind, KeyboardInterrupt):
+            _flush()
+            os._exit(1)
 
     sys.excepthook = hook
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # a stream that is closed, or None, or whose reader is gone has nothing left to lose
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.flush()
 
 
 def write_error_file(path: str, error: BaseException, *, at_s: float) -> bool:

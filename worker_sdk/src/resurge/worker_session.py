@@ -50,14 +50,13 @@ class Session:
         self._first_step_told = False
         self._told: set[str] = set()
         self._depth = 0
+        self._is_quick_exit = False
         if self._page is None:
             return
         self._phases = OpenPhases(self._page, self.beat)
         self._link = Link(environment.socket, self._speaker())
         self._page.attached(self._pid, _monotonic_ns())
         self.set_beat_limit(environment.beat_limit_s)
-        if environment.error_file:
-            errors.install(environment.error_file)
 
     @property
     def rank(self) -> int:
@@ -102,6 +101,15 @@ class Session:
         """Beats further apart than this, in seconds, mean that the worker hangs; 0 for no limit."""
         if self._page is not None and self._cells is not None:
             self._page.set_beat_limit(_as_ns(limit_s))
+
+    def watch_uncaught(self) -> None:
+        """Leave uncaught exceptions in the error file from now on, under a launcher."""
+        if self.armed:
+            errors.install(self._environment.error_file, lambda: self._is_quick_exit and self.armed)
+
+    def set_quick_exit(self, is_wanted: bool) -> None:
+        """End right after an uncaught exception was told, without Python's tidying up and its atexit functions."""
+        self._is_quick_exit = is_wanted
 
     def phase(self, name: str, limit: float | None = None) -> contextlib.AbstractContextManager[None]:
         """A stretch of work with a name; with a limit in seconds, that one holds inside instead of the beats'.
@@ -226,19 +234,24 @@ _current: Session | None = None
 _current_lock = threading.Lock()
 
 
-def session(beat_limit: float | None = None) -> Session:
+def session(beat_limit: float | None = None, quick_exit: bool | None = None) -> Session:
     """The session of this process, made at the first call; later calls give the same one.
 
     `beat_limit`: beats further apart than this, in seconds, mean that the worker hangs. Without it, what the launcher
-    set applies. The result may be used with or without `with`; the outermost `with` closes it.
+    set applies. `quick_exit`: under a launcher, end right after an uncaught exception has been told, without Python's
+    tidying up and without atexit functions; peers are helped that much sooner.
+    The result may be used with or without `with`; the outermost `with` closes it.
     """
     global _current
     with _current_lock:
         if _current is None:
             _current = Session(read_environment())
+            _current.watch_uncaught()
         current = _current
     if beat_limit is not None:
         current.set_beat_limit(beat_limit)
+    if quick_exit is not None:
+        current.set_quick_exit(quick_exit)
     return current
 
 
