@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.sim.launcher import Launcher
 
 
+CONNECT_LIMIT_S, KNOCK_S = 1.0, 0.1
+"""How long one attempt to connect may take, and how often a waiting one is looked at."""
 REASONS = {
     h.Refusal.SUPERSEDED: Reason.SUPERSEDED,
     h.Refusal.ALREADY_ATTACHED: Reason.ALREADY_ATTACHED,
@@ -39,7 +41,6 @@ class ControlLine:
         self.owner, self.limits = owner, owner.rules.limits
         self.stream: Stream | None = None
         self.met = False
-        self._backoff_s = self.limits.reconnect_backoff_min_s
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._clock_reading: tuple[float, float] | None = None
@@ -53,20 +54,30 @@ class ControlLine:
             return
         service, link = self.owner.world.service, self.owner.world.net.link(self.owner.node)
         if not link.whole or service.paused:
-            wait_s = self.limits.client_ping_timeout_s
-            self.owner.later(wait_s, lambda: self.dial_failed("no answer in time"))
+            self._knock(CONNECT_LIMIT_S)
         elif not service.alive:
             self.owner.later(0.001, lambda: self.dial_failed("connection refused"))
         else:
             self.owner.later(2 * self.owner.world.net.delay_s(link), self._connected)
+
+    def _knock(self, left_s: float) -> None:
+        """A connection waits for an answer: one that stands still may give it yet."""
+        service, link = self.owner.world.service, self.owner.world.net.link(self.owner.node)
+        if link.whole and not service.paused:
+            self._connected()
+        elif left_s <= 0:
+            self.dial_failed("no answer in time")
+        else:
+            self.owner.later(KNOCK_S, lambda: self._knock(left_s - KNOCK_S))
 
     def dial_failed(self, why: str) -> None:
         self.owner.post(h.StreamLost(why))
         self.dial_later()
 
     def dial_later(self) -> None:
-        self.owner.later(self._backoff_s * self.owner.world.chance.uniform(0.8, 1.2), self.dial)
-        self._backoff_s = min(self._backoff_s * 2, self.limits.reconnect_backoff_max_s)
+        limits = self.limits
+        wait_s = self.owner.world.chance.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s)
+        self.owner.later(wait_s, self.dial)
 
     def _connected(self) -> None:
         service = self.owner.world.service
@@ -123,7 +134,7 @@ class ControlLine:
 
     def _take(self, stream: Stream, message: object) -> None:
         if not self.met:
-            self.met, self._backoff_s = True, self.limits.reconnect_backoff_min_s
+            self.met = True
             self.owner.apply(h.StreamUp())
             if not self.owner.alive:
                 return

@@ -247,9 +247,6 @@ class Crowd:
                     training.broken = True
         host.worker_ended(process)
 
-    def alive_on(self, node: str) -> list[Process]:
-        return [process for process, _ in self.processes.values() if process.node == node]
-
     def alive_in(self, place: str) -> list[Process]:
         return [process for process, _ in self.processes.values() if process.place == place]
 

@@ -193,7 +193,7 @@ class Oracle:
         for other in self.world.launchers():
             if not other.holds_lease or type(other.state.phase).__name__ == "Stuck":
                 continue
-            for process in self.world.crowd.alive_on(other.node):
+            for process in self.world.crowd.alive_in(other.place):
                 if process.generation < generation and not process.dying:
                     old = f"pid {process.pid} of g{process.generation} on {other.node}, which holds a lease"
                     self.fail("S1", f"g{generation} starts on {launcher.node} beside {old}")

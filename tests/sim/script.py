@@ -1,12 +1,14 @@
 """Scripts: a world told in verbs, and the transcript it must give. See scripts/*.txt.
 
 A script's first line makes the world (`world nodes=2 workers=1`), further lines are verbs (`at 20 crash n1`,
-`run 30`, `run until quiet`), `----` ends it, and what follows is the transcript, compared line by line.
+`run 30`, `run until quiet`), `----` ends it, and what follows is the transcript. It is compared by who and what, line
+by line; when and why are there to be read.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from pathlib import Path
 
@@ -33,6 +35,11 @@ def perform(source: str) -> str:
         _do(world, shlex.split(verb))
     world.oracle.check()
     return text(world.lines)
+
+
+def gist(lines: list[str]) -> list[str]:
+    """Who and what of each line of a transcript."""
+    return [re.split(r"[:(#]", line[11:])[0].strip() for line in lines]
 
 
 def rewrite() -> None:

@@ -33,7 +33,8 @@ def test_the_same_seed_is_the_same_world():
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts_give_their_transcripts(path):
     _, expected = script.split(path.read_text())
-    assert script.perform(path.read_text()).splitlines() == expected
+    assert script.gist(script.perform(path.read_text()).splitlines()) == script.gist(expected)
+    assert len(expected) > 10
 
 
 def test_every_rudeness_happens_in_the_short_run():
