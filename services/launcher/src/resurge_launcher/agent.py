@@ -37,6 +37,7 @@ from resurge_launcher.stream import ControlStream, Where
 from resurge_launcher.team import Shop
 from resurge_launcher.terminal import Terminal
 from resurge_launcher.usage import CommandFailed, UsageProblem, unreachable
+from resurge_launcher.warm.client import WarmStart
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
@@ -51,11 +52,19 @@ REAP_PAUSE_S = 0.1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def run(settings: RunSettings) -> int:
+def run(settings: RunSettings, warm: WarmStart | None = None) -> int:
     """Run this node's share of the job to its end; the exit code, as the reference lists them.
 
     Raises UsageProblem or CommandFailed, with exit code 2, where nothing could be started.
     """
+    try:
+        return _run(settings, warm)
+    finally:
+        if warm is not None:
+            warm.close()
+
+
+def _run(settings: RunSettings, warm: WarmStart | None) -> int:
     log.bind(job=settings.job_id, node=settings.node_id)
     try:
         settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -71,7 +80,7 @@ def run(settings: RunSettings) -> int:
         raise UsageProblem("--run-dir", f"{settings.run_dir} cannot be used: {error.strerror}", right) from None
     try:
         kernel.become_subreaper()
-        return asyncio.run(_Agent(settings, lock).run())
+        return asyncio.run(_Agent(settings, lock, warm).run())
     finally:
         lock.release()
 
@@ -79,9 +88,10 @@ def run(settings: RunSettings) -> int:
 class _Agent:
     """The parts of one launcher and their wiring."""
 
-    def __init__(self, settings: RunSettings, lock: NodeLock) -> None:
+    def __init__(self, settings: RunSettings, lock: NodeLock, warm: WarmStart | None) -> None:
         self._settings = settings
         self._lock = lock
+        self._warm = warm
         self._times = wire.Times(time.time_ns() - time.monotonic_ns())
         self._endpoint = settings.endpoint or Endpoint(path=str(settings.run_dir / CONTROL_SOCKET_NAME))
         self._address = ""
@@ -100,6 +110,8 @@ class _Agent:
             right = "Correct the host, or say with --local-addr under which address other nodes reach this one."
             problem = f"no way to {self._endpoint} from here: {error.strerror or error}"
             raise UsageProblem("--rdzv-endpoint", problem, right) from None
+        if self._warm is not None:
+            self._warm.attach(loop)
         self._funnel = Funnel(Terminal())
         log.configure(stream=cast(TextIO, OwnLines(self._funnel)))
         self._control = self._control_plane()
@@ -173,6 +185,7 @@ class _Agent:
             post=self._post,
             now=Driver.now,
             leave=self._leave,
+            warm=self._warm,
         )
 
     def _where(self) -> Where:
@@ -208,8 +221,9 @@ class _Agent:
         return self._settings.endpoint is None and because.code in (Reason.SIGNAL_RECEIVED, Reason.CONTROL_UNREACHABLE)
 
     def _exempt(self) -> set[int]:
-        """Children that are no workers: those of before, as a shell's `exec` leaves them, and the control plane."""
-        return self._children_before | (self._control.pids if self._control is not None else set())
+        """Children that are no workers: those of before, as a shell's `exec` leaves them, and our servers."""
+        pids = self._children_before | (self._control.pids if self._control is not None else set())
+        return pids | (self._warm.pids if self._warm is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, assert_never
 
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes.strays import Strays
-from resurge_launcher.processes.worker import WorkerProcess
+from resurge_launcher.processes.worker import Command, WorkerProcess
 from resurge_launcher.store_offer import StorePort
 from resurge_launcher.team import Shop, Team
+from resurge_launcher.warm.client import NotWarm, WarmStart
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
@@ -42,6 +45,7 @@ class Hands:
     post: Callable[[h.Event], None]
     now: Callable[[], Instant]
     leave: Callable[[int, Because], None]
+    warm: WarmStart | None = None
 
 
 class Effects:
@@ -51,6 +55,8 @@ class Effects:
         self._hands = hands
         self._loop = asyncio.get_running_loop()
         self._team: Team | None = None
+        self._ordered: RunGoal | None = None
+        """A start that waits for the fork server."""
         self._lease_until: Instant | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
@@ -63,9 +69,7 @@ class Effects:
             case h.SpawnWorkers():
                 self._spawn(action)
             case h.SignalWorkers(generation, signal):
-                team = self._team_of(generation)
-                if team is not None:
-                    team.signal(signal)
+                self._signal(generation, signal)
             case h.SweepStrays(generation, signal):
                 self._hands.strays.sweep(signal, lambda: self._hands.post(h.StraysGone(generation)))
             case h.ReserveStore():
@@ -107,19 +111,47 @@ class Effects:
     # ------------------------------------------------------------------------------------------------- handlers
 
     def _spawn(self, action: h.SpawnWorkers) -> None:
-        run, pids = action.run, []
+        """Start the workers, after the fork server's first imports where they are still going on."""
+        self._ordered = action.run
+        if self._hands.warm is None:
+            self._spawn_now(action.run)
+        else:
+            self._hands.warm.when_settled(lambda: self._spawn_now(action.run))
+
+    def _spawn_now(self, run: RunGoal) -> None:
+        if self._ordered is not run:
+            return  # called off
+        self._ordered = None
+        team: Team | None = None
         try:
             if self._team is not None:
                 self._team.close()
             team = self._team = Team(self._hands.shop, run)
             team.book.write_lease(self._lease_until)
-            for _ in range(self._hands.shop.facts.local_world_size):
-                pids.append(team.start(self._loop, lambda local, worker: self._exited(team, local, worker)))
+            team.start(self._loop, partial(self._exited, team), self._fork if self._hands.warm is not None else None)
         except OSError as error:
+            pids = team.pids if team is not None else ()
             because = Because(Reason.WORKER_START_FAILED, f"local rank {len(pids)} could not be started: {error}")
-            self._hands.post(h.SpawnFailed(run.generation, because, tuple(pids)))
+            self._hands.post(h.SpawnFailed(run.generation, because, pids))
             return
-        self._hands.post(h.SpawnDone(run.generation, tuple(pids)))
+        self._hands.post(h.SpawnDone(run.generation, team.pids))
+
+    def _fork(self, commands: Sequence[Command]) -> list[WorkerProcess] | None:
+        assert self._hands.warm is not None
+        try:
+            return self._hands.warm.start(commands)
+        except NotWarm as cold:
+            log.event("cold_start", code=cold.because.code, why=cold.because.sentence)
+            return None
+
+    def _signal(self, generation: int, signal: int) -> None:
+        if self._ordered is not None and self._ordered.generation == generation:
+            run, self._ordered = self._ordered, None
+            because = Because(Reason.WORKER_START_FAILED, "the workers are no longer wanted; none was started")
+            self._hands.post(h.SpawnFailed(run.generation, because))
+        team = self._team_of(generation)
+        if team is not None:
+            team.signal(signal)
 
     def _exited(self, team: Team, local_rank: int, worker: WorkerProcess) -> None:
         at = self._hands.now()

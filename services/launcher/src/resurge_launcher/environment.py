@@ -53,7 +53,7 @@ def worker_environment(
 ) -> dict[str, str]:
     """The whole environment of the worker with this local rank."""
     environment = {name: value for name, value in inherited.items() if name not in KEPT_FROM_WORKERS}
-    environment.update(_defaults(node, inherited))
+    environment.update(_defaults(node.local_world_size, inherited))
     environment.update(_torchrun(run, node, local_rank, files))
     environment.update(_own(run, node, files))
     if run.traceparent:
@@ -63,10 +63,23 @@ def worker_environment(
     return environment
 
 
-def _defaults(node: NodeFacts, inherited: Mapping[str, str]) -> dict[str, str]:
+def server_environment(
+    job_id: str, node_id: str, local_world_size: int, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of the fork server: what all workers of the node share, and marked as theirs.
+
+    OpenBLAS would start its threads when it is loaded; a worker sets their number after the fork.
+    """
+    environment = {name: value for name, value in inherited.items() if name not in KEPT_FROM_WORKERS}
+    environment.update(_defaults(local_world_size, inherited))
+    environment.update({sdk.JOB_ID: job_id, NODE_ID: node_id, "OPENBLAS_NUM_THREADS": "1"})
+    return environment
+
+
+def _defaults(local_world_size: int, inherited: Mapping[str, str]) -> dict[str, str]:
     """Only where the user says nothing."""
     wanted = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "RES_OPTIONS": RESOLVER_OPTIONS, "PYTHONUNBUFFERED": "1"}
-    if node.local_world_size > 1:
+    if local_world_size > 1:
         wanted["OMP_NUM_THREADS"] = "1"
     return {name: value for name, value in wanted.items() if name not in inherited}
 

@@ -35,6 +35,14 @@ class Std(enum.IntFlag):
     ALL = 3
 
 
+class Warm(enum.Enum):
+    """Whether workers are forked from a process that has made their imports already."""
+
+    AUTO = "auto"  # where it can be done
+    ON = "on"  # refused at start where it cannot be done
+    OFF = "off"
+
+
 class OnLostControl(enum.Enum):
     """What a launcher does with healthy workers once its lease is over and rendezvous is unreachable."""
 
@@ -128,6 +136,10 @@ class RunSettings:
     on_lost_control: OnLostControl = OnLostControl.KEEP
     on_excluded: OnExcluded = OnExcluded.PARK
     signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+    # the start of workers
+    warm: Warm = Warm.AUTO
+    preload: tuple[str, ...] = ()
 
     # files
     state_dir: Path  # the control plane's durable state, when this launcher starts one

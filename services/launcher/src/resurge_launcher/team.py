@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from resurge_launcher.core.goals import RunGoal
@@ -24,6 +25,8 @@ from resurge_libs.core.ids import Rank
 
 ERROR_LIMIT_BYTES = 64 * 1024
 ERROR_LINES = 20
+Forker = Callable[[Sequence[Command]], list[WorkerProcess] | None]
+"""Forks all workers of these commands, or answers None: then exec does it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,34 @@ class Team:
         """Where a rank's files of this cycle are."""
         return self._shop.log_root / str(self.run.cycle) / str(rank)
 
-    def start(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[int, WorkerProcess], None]) -> tuple[int, int]:
-        """Start the next worker; its (local rank, pid). Raises OSError."""
-        local_rank = len(self._workers)
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[int, WorkerProcess], None], fork: Forker | None
+    ) -> None:
+        """Start all workers: forked together where that is possible, else exec'd one by one. Raises OSError.
+
+        Those that were started before an error are in `pids`.
+        """
+        commands: list[Command] = []
+        try:
+            for local_rank in range(self._shop.facts.local_world_size):
+                commands.append(self._command(local_rank))
+            forked = fork(commands) if fork is not None else None
+            for local_rank, command in enumerate(commands):
+                worker = WorkerProcess.start(command) if forked is None else forked[local_rank]
+                self._workers[local_rank] = worker
+                worker.watch(loop, partial(on_exit, local_rank))
+        finally:
+            for command in commands:
+                os.close(command.stdout)
+                os.close(command.stderr)
+
+    @property
+    def pids(self) -> tuple[tuple[int, int], ...]:
+        """(local rank, pid) of every worker that was started."""
+        return tuple((local_rank, worker.pid) for local_rank, worker in self._workers.items())
+
+    def _command(self, local_rank: int) -> Command:
+        """What starts one worker; its output descriptors are to be closed after the start."""
         rank = self.run.base_rank + local_rank
         directory = self.directory_of(rank)
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,15 +95,7 @@ class Team:
         settings = self._shop.settings
         env = worker_environment(self.run, self._shop.facts, local_rank, files, settings.environ)
         writers = [self._shop.funnel.open(self._stream(rank, local_rank, is_stderr)) for is_stderr in (False, True)]
-        try:
-            command = Command(settings.entry.command(settings.python), env, writers[0], writers[1])
-            worker = WorkerProcess.start(command)
-        finally:
-            for writer in writers:
-                os.close(writer)
-        self._workers[local_rank] = worker
-        worker.watch(loop, lambda ended: on_exit(local_rank, ended))
-        return local_rank, worker.pid
+        return Command(settings.entry.command(settings.python), env, writers[0], writers[1])
 
     def readings(self) -> tuple[PageReading, ...]:
         """What the pages say, and what the kernel says of the processes behind them."""

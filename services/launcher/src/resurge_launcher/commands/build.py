@@ -14,8 +14,9 @@ from pathlib import Path
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import Place, endpoint_of, node_of
 from resurge_launcher.commands.sources import Sourced
-from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings
+from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings, Warm
 from resurge_launcher.usage import UsageProblem
+from resurge_launcher.warm.plan import why_never_warm
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.endpoint import Endpoint
 
@@ -76,6 +77,8 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         on_excluded=OnExcluded(resolved["on_excluded"].value),
         signals_to_handle=resolved["signals_to_handle"].value,
+        warm=warm_of(resolved["warm"], entry, here),
+        preload=resolved["preload"].value,
         state_dir=_state_dir(resolved, here.environ, job_id),
         run_dir=_run_dir(resolved, here.environ, job_id, place),
         log_dir=_path_or_none(resolved["log_dir"]),
@@ -194,6 +197,15 @@ def given_limits_of(resolved: Resolved, from_conf: Mapping[str, float]) -> dict[
         if item.option.section == "limits" and item.is_given and item.value is not None:
             given[item.option.name] = item.value
     return given
+
+
+def warm_of(item: Sourced, entry: Entry, here: Surroundings) -> Warm:
+    """Whether workers are forked; OFF where that cannot be done, or UsageProblem where it was asked for."""
+    wanted = Warm(item.value)
+    why = why_never_warm(entry, here.python, here.environ.get("PYTHON_EXEC", here.python))
+    if wanted is Warm.ON and why:
+        raise UsageProblem(item.field, f"is on, and {why}", "Leave it at auto, or say off.")
+    return Warm.OFF if why else wanted
 
 
 def limits_of(resolved: Resolved, given: Mapping[str, float]) -> TimeLimits:

@@ -22,6 +22,7 @@ from resurge_launcher.commands.sources import ConfigFile, Sourced, listing, reso
 from resurge_launcher.flags import GROUPS, OPTIONS, Option
 from resurge_launcher.settings import Entry, EntryKind, RunSettings
 from resurge_launcher.usage import UsageProblem
+from resurge_launcher.warm.plan import warm_start
 
 CONFIG_FLAG = "--ft-cfg-path"
 
@@ -161,10 +162,11 @@ def _run(**given: Any) -> int:
     prove_directories(resolved, settings)
     for sentence in settings.notices:
         click.echo(f"resurge: {sentence}", err=True)
+    warm = warm_start(settings)
     launcher_settings.forbid_grpc_fork_hooks()
     # late: gRPC costs start-up time, and bad input needs none of it
     agent = importlib.import_module("resurge_launcher.agent")
-    return int(agent.run(settings))
+    return int(agent.run(settings, warm))
 
 
 command = RunCommand(

@@ -138,6 +138,15 @@ def local_ranks(value: str) -> frozenset[int] | None:
     return frozenset(int(item) for item in value.split(","))
 
 
+def modules(value: str) -> tuple[str, ...]:
+    """Module names, comma-separated; empty text means none."""
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise Wrong(f"{name!r} is no module name", "Give names with commas, for example numpy,package.data.")
+    return names
+
+
 def signals(value: str) -> tuple[signal.Signals, ...]:
     """Names of signals, comma-separated."""
     right = "Give names with commas, for example SIGTERM,SIGINT,SIGUSR1."

@@ -34,11 +34,11 @@ class Command:
 class WorkerProcess:
     """A started worker. `on_exit` runs in the event loop, once, when it has been reaped."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], pidfd: int) -> None:
+    def __init__(self, pid: int, pidfd: int, popen: subprocess.Popen[bytes] | None) -> None:
         # kept until the end: a Popen that is dropped early would be reaped behind our back
         self._popen = popen
         self._pidfd = pidfd
-        self.pid = popen.pid
+        self.pid = pid
         self.status: kernel.ExitStatus | None = None
 
     @classmethod
@@ -54,7 +54,12 @@ class WorkerProcess:
             cwd=command.cwd,
             start_new_session=True,
         )
-        return cls(popen, os.pidfd_open(popen.pid))
+        return cls(popen.pid, os.pidfd_open(popen.pid), popen)
+
+    @classmethod
+    def adopt(cls, pid: int, pidfd: int) -> WorkerProcess:
+        """A child of this process that something else has started; the pidfd goes over to it."""
+        return cls(pid, pidfd, None)
 
     def watch(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[WorkerProcess], None]) -> None:
         """Call back when it has ended and is reaped."""
@@ -67,8 +72,9 @@ class WorkerProcess:
         loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self.status = status
-        # tells Popen that there is nothing left to wait for
-        self._popen.returncode = status.exit_code if status.exit_code is not None else -(status.signal or 0)
+        if self._popen is not None:
+            # tells Popen that there is nothing left to wait for
+            self._popen.returncode = status.exit_code if status.exit_code is not None else -(status.signal or 0)
         on_exit(self)
 
     def signal_group(self, number: int) -> None:

@@ -1,0 +1,1 @@
+"""Warm start: workers forked from a process that has torch imported already, instead of started from nothing."""
