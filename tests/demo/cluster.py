@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from resurge_launcher.pages import remove_pages
 from resurge_libs.testing import wait_until
-from tests.demo.ranks import Crew, crew, remove_pages
+from tests.demo.ranks import Crew, crew
 
 JOB = f"demo-{os.getpid()}"
 """A name of its own: a launcher ends what an older one of the same job and node has left running on this machine."""

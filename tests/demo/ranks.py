@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,12 +79,6 @@ def _pages(run_dir: Path) -> Iterator[Path]:
     for home in page_homes(run_dir):
         for folder, _, names in os.walk(home):
             yield from (Path(folder, name) for name in names if name.endswith(".page"))
-
-
-def remove_pages(run_dir: Path) -> None:
-    """What a launcher that was killed has left of them."""
-    for home in page_homes(run_dir):
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _rank(node: str, page: Path) -> Rank | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from resurge_launcher.pages import page_homes
 from resurge_libs.testing import wait_until
 from tests.demo.ranks import crew
 
@@ -103,6 +104,7 @@ def test_a_killed_rank_costs_time_and_nothing_else(tmp_path, run_dir):
     assert code == 0, disturbed
     assert "start at step 20" in disturbed or "start at step 30" in disturbed, disturbed
     assert fingerprint(disturbed) == fingerprint(undisturbed)
+    assert not any(home.exists() for home in page_homes(job.run_dir)), "nothing is left in shared memory"
 
 
 @pytest.mark.timeout(240)

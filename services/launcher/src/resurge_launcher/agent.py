@@ -28,7 +28,7 @@ from resurge_launcher.faults import FaultTeller
 from resurge_launcher.local_socket import LocalSocket
 from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
-from resurge_launcher.pages import page_home
+from resurge_launcher.pages import page_home, remove_pages
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.settings import RunSettings
@@ -139,6 +139,7 @@ class _Agent:
             await self._control.stop(end_it=self._ends_control(because))
         await self._socket.stop()
         await self._effects.close()
+        remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
         log.configure()
         if code == EXIT_USAGE:  # the last line for people says what would be right

@@ -37,6 +37,13 @@ def page_home(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> Path:
     raise OSError(f"no directory for shared pages: neither {shared_memory} nor {run_dir} can be written")
 
 
+def remove_pages(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> None:
+    """Leave nothing of this launcher's pages; its workers are gone."""
+    for home in page_homes(run_dir, shared_memory):
+        with contextlib.suppress(OSError):
+            _remove(home)
+
+
 def _remove(home: Path) -> None:
     if home.is_symlink() or home.stat().st_uid != os.getuid():
         raise OSError(f"{home} belongs to someone else")
