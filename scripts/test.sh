@@ -28,7 +28,7 @@ real=$(present integration e2e)
 # shellcheck disable=SC2086  # several folders are meant
 [ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal $pure "$@"
 # shellcheck disable=SC2086
-[ -z "$real" ] || layer "layers with real processes" $real "$@"
+[ -z "$real" ] || layer "layers with real processes" --durations=15 --durations-min=2 $real "$@"
 
 if [ ${#failed[@]} -gt 0 ]; then
     echo "test: failed: ${failed[*]}" >&2
