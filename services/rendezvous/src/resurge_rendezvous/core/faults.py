@@ -18,8 +18,10 @@ from resurge_rendezvous.core.actions import AskPolicy
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.fold import FAULTS_MAX
-from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Incident, Proving, Running, cause_order
+from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Proving, Running, cause_order
+from resurge_rendezvous.core.limits import teardown_patience_s
 from resurge_rendezvous.core.presence import Seat, Timers
+from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.sweeps import next_sweep
 from resurge_rendezvous.core.values import ExitRecord, NodePhase
 
@@ -83,9 +85,8 @@ def raise_faults(d: Draft, faults: Sequence[FaultRecord], hold: bool = True) -> 
             else:
                 fence(d, (*d.seen.held_faults, *new))
         case Fenced(_, incident):
-            for fault in _new_faults(faults, incident.faults):
-                if len(incident.faults) >= FAULTS_MAX:
-                    return
+            room = FAULTS_MAX - len(incident.faults)
+            for fault in _new_faults(faults, incident.faults)[:room]:
                 d.record(f.FaultJoined(incident.incident, fault))
                 d.because = fault.because
         case _:
@@ -119,7 +120,9 @@ def _hold(d: Draft, new: list[FaultRecord]) -> None:
 def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
     """Fence the running generation, order all down, ask policy: one step."""
     ordered = sorted(faults, key=cause_order)
-    first, others = ordered[0], ordered[1:FAULTS_MAX]
+    known = d.job.open_incident
+    room = FAULTS_MAX - (len(known.faults) if known is not None else 0)
+    first, others = ordered[0], ordered[1 : max(1, room)]
     match d.job.stage:
         case Running(formation):
             name = IncidentId(d.stamp.fresh_id)
@@ -132,28 +135,20 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
         case _:
             raise AssertionError("only a running generation is fenced")
     for fault in others:
-        if _incident(d).faults.__len__() < FAULTS_MAX:
-            d.record(f.FaultJoined(name, fault))
-    patience_s = max(d.limits.fault_grace_s, d.limits.drain_grace_s) + d.limits.teardown_limit_s + d.limits.lease_ttl_s
+        d.record(f.FaultJoined(name, fault))
     timers = Timers(
         verdict_at=after(d.now, d.limits.verdict_limit_s),
-        teardown_at=after(d.now, patience_s),
+        teardown_at=after(d.now, teardown_patience_s(d.limits)),
         exclusion_at=d.seen.timers.exclusion_at,
     )
     d.see(timers=timers, held_faults=(), policy_asked=True, last_call_over=False, down_wall=None, waits_for=None)
     if d.seen.spans_of != name:
-        d.see(spans=type(d.seen.spans)(), spans_of=name)
+        d.see(spans=ShardMap(), spans_of=name)
     d.set_timers(sweep_at=next_sweep(d))  # closed streams have the resume window from now on, not the whole lease
     d.do(AskPolicy(view, d.limits.verdict_limit_s))
     confirm_members(d)
     d.touch_all()
     d.because = first.because
-
-
-def _incident(d: Draft) -> Incident:
-    incident = d.job.open_incident
-    assert incident is not None, "an incident was just opened"
-    return incident
 
 
 def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:

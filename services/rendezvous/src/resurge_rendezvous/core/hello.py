@@ -33,6 +33,7 @@ from resurge_rendezvous.core.nodes import NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, Seat, Timers
 from resurge_rendezvous.core.recoveries import close_recovery
 from resurge_rendezvous.core.rules import differing_field, spec_violation
+from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import PROTOCOL_VERSION, Hello
 
 
@@ -174,8 +175,7 @@ def _leave_stage(d: Draft, because: Because) -> None:
 
 def _restart_gathering(d: Draft) -> None:
     timers = Timers(sweep_at=d.seen.timers.sweep_at, exclusion_at=d.seen.timers.exclusion_at)
-    unacknowledged = type(d.seen.unacknowledged)()
-    d.see(timers=timers, held_faults=(), waits_for=None, unacknowledged=unacknowledged, last_call_over=False)
+    d.see(timers=timers, held_faults=(), waits_for=None, unacknowledged=ShardMap(), last_call_over=False)
     d.touch_all()
 
 

@@ -40,3 +40,8 @@ def _changed(limits: TimeLimits, lease_ttl_s: float, fault_grace_s: float) -> Ti
         lease_ttl_s=lease_ttl_s or limits.lease_ttl_s,
         fault_grace_s=fault_grace_s or limits.fault_grace_s,
     )
+
+
+def teardown_patience_s(limits: TimeLimits) -> float:
+    """How long a node that beats may take to confirm its teardown: the longest ladder, the wait after KILL, a lease."""
+    return max(limits.fault_grace_s, limits.drain_grace_s) + limits.teardown_limit_s + limits.lease_ttl_s

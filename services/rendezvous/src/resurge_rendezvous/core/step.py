@@ -35,7 +35,7 @@ from resurge_rendezvous.core.facts import Fact
 from resurge_rendezvous.core.fold import evolve
 from resurge_rendezvous.core.hello import on_hello
 from resurge_rendezvous.core.job import Ended, Fenced, Gathering, Job, Proving, Running
-from resurge_rendezvous.core.limits import CoreSettings
+from resurge_rendezvous.core.limits import CoreSettings, teardown_patience_s
 from resurge_rendezvous.core.observing import on_beat, on_closed, on_observed
 from resurge_rendezvous.core.operators import on_order
 from resurge_rendezvous.core.presence import Presence, RdzvState, Seat, Timers
@@ -132,7 +132,6 @@ def _relearned(job: Job, now: Instant, limits: TimeLimits) -> Presence:
 def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant | None, some_done: bool) -> Timers:
     has_exclusions = any(entry.exclusion is not None and entry.exclusion.until is not None for entry in job.nodes)
     timers = Timers(sweep_at=sweep_at, exclusion_at=now if has_exclusions else None)
-    patience_s = max(limits.fault_grace_s, limits.drain_grace_s) + limits.teardown_limit_s + limits.lease_ttl_s
     match job.stage:
         case Running() | Proving():
             return Timers(
@@ -148,7 +147,7 @@ def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant 
                 exclusion_at=timers.exclusion_at,
                 verdict_at=now if incident.verdict is None else None,
                 not_before=Instant(now + delay_s) if delay_s > 0 else None,
-                teardown_at=Instant(now + patience_s),
+                teardown_at=Instant(now + teardown_patience_s(limits)),
             )
         case Gathering(because) if because.code is Reason.JOURNAL_BEHIND and sweep_at is not None:
             return Timers(sweep_at=sweep_at, exclusion_at=timers.exclusion_at, not_before=sweep_at)
