@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim bench-restart clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim bench-restart netns clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -39,6 +39,9 @@ sim: ## The oracle over seeded worlds: make sim SEEDS=1000
 
 bench-restart: ## Kill ranks under torchrun, the published peer and Resurge in one run, and compare
 	@$(BIN)/python -m tests.bench.restart
+
+netns: ## Network namespaces as nodes: pulled cables, lost packets, delay, silent DNS (root)
+	@$(BIN)/python -m tests.netns
 
 clean: ## Remove what the build and the tests left
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist out

@@ -1,0 +1,90 @@
+"""A training script without torch: ranks that commit one step after the other, together, until a file says stop.
+
+    lockstep.py FOLDER STEP_SECONDS
+
+As in a collective, a rank that hears nothing from the others waits. Rank 0 commits the checkpoint behind the fence.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import resurge
+
+CHECKPOINT_EVERY = 10
+GO, END = b"g", b"e"
+CONNECT_LIMIT_S = 30.0
+
+
+def gather(address, world_size):
+    """Rank 0: one connection of every other rank."""
+    server = socket.create_server(address, backlog=world_size)
+    return [server.accept()[0] for _ in range(world_size - 1)]
+
+
+def join(address, pause):
+    """Any other rank: the connection to rank 0, which may not listen yet."""
+    until = time.monotonic() + CONNECT_LIMIT_S
+    while True:
+        try:
+            peer = socket.create_connection(address, timeout=2)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            pause(0.02)
+        else:
+            peer.settimeout(None)
+            return [peer]
+
+
+def heard(peer):
+    """One byte, or the end of the peer."""
+    byte = peer.recv(1)
+    if not byte:
+        raise SystemExit("a peer is gone")
+    return byte
+
+
+def together(rank, peers, word):
+    """All ranks meet; everyone gets rank 0's word."""
+    if rank:
+        peers[0].sendall(GO)
+        return heard(peers[0])
+    for peer in peers:
+        heard(peer)
+    for peer in peers:
+        peer.sendall(word)
+    return word
+
+
+def main():
+    """Steps until the file `stop` is there."""
+    folder, step_s = Path(sys.argv[1]), float(sys.argv[2])
+    pause = threading.Event().wait
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    checkpoint = folder / "checkpoint"
+    with resurge.session(beat_limit=60) as session:
+        peers = join(address, pause) if rank else gather(address, world_size)
+        session.process_group_ready()
+        step = int(checkpoint.read_text()) if checkpoint.exists() else 0
+        session.checkpoint_restored(step)
+        word = GO
+        while word == GO:
+            session.beat()
+            word = together(rank, peers, END if (folder / "stop").exists() else GO)
+            step += 1
+            session.step_committed(step)
+            if rank == 0 and step % CHECKPOINT_EVERY == 0:
+                fresh = folder / f"checkpoint.{session.generation}"
+                fresh.write_text(str(step))
+                session.fence()
+                os.replace(fresh, checkpoint)
+            pause(step_s)
+
+
+if __name__ == "__main__":
+    main()
