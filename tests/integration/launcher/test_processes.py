@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.testing import wait_until_async
 from resurge_libs.testing.process_faults import is_alive, kill, segfault, stop, terminate
+from tests.fakes.rendezvous import FakeRendezvous
 from tests.integration.launcher.launching import FOREVER, PREAMBLE, SAY_PID, Launched
 
 
@@ -115,6 +117,21 @@ async def test_a_second_launcher_of_a_node_is_refused_and_harms_nothing(launched
     assert "--take-over" in launched.output()
     assert is_alive(pids[0]) and first.poll() is None
     launched.process = first
+
+
+async def test_two_jobs_of_one_name_on_one_machine_do_not_end_each_others_workers(launched: Launched, tmp_path: Path):
+    launched.start(FOREVER)
+    pids = await launched.running()
+    (tmp_path / "other").mkdir()
+    rendezvous = FakeRendezvous()
+    other = Launched(tmp_path / "other", rendezvous, await rendezvous.start())
+    try:
+        other.start(FOREVER)  # looks for leftovers of the same job and node
+        await other.running()
+        assert is_alive(pids[0])
+    finally:
+        other.end()
+        await rendezvous.stop()
 
 
 async def test_take_over_ends_the_older_launcher(launched: Launched):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -82,6 +83,8 @@ def _run(settings: RunSettings, warm: WarmStart | None) -> int:
         kernel.become_subreaper()
         return asyncio.run(_Agent(settings, lock, warm).run())
     finally:
+        if settings.standalone:  # nobody comes back to a job whose name was made up for it
+            shutil.rmtree(settings.run_dir, ignore_errors=True)
         lock.release()
 
 
@@ -174,6 +177,7 @@ class _Agent:
             role=settings.role,
             socket_path=str(self._socket.path),
             beat_limit_s=settings.rank_heartbeat_limit_s or 0.0,
+            launcher=kernel.process_name(os.getpid()),
         )
         log_root = (settings.log_dir or settings.state_dir / "logs") / settings.job_id
         shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, log_root.absolute())

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core.model import LauncherState
+from resurge_launcher.core.model import Control, LauncherState
 from resurge_launcher.core.step import LauncherMachine
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.machine import Step
@@ -61,12 +61,21 @@ class Driver:
         self._set_timer()
 
     def _apply(self, step: Step[LauncherState]) -> None:
-        before, self.state = type(self.state.phase), step.state
+        before, control = type(self.state.phase), self.state.control
+        self.state = step.state
         for action in step.actions:
             self._run_action(action)
         if type(self.state.phase) is not before:
             name = type(self.state.phase).__name__.lower()
             log.event("launcher", phase=name, code=step.reason.code, why=step.reason.sentence)
+        self._tell_control(control, self.state.control)
+
+    @staticmethod
+    def _tell_control(before: Control, now: Control) -> None:
+        if now.met and before.lost_at is None and now.lost_at is not None:
+            log.event("control_lost", why=now.problem)
+        elif before.met and before.lost_at is not None and now.lost_at is None:
+            log.event("control_back", after_s=round(Driver.now() - before.lost_at, 3))
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +20,6 @@ from resurge_launcher.warm.client import NotWarm, WarmStart
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
-
-ADDRESS_FAMILY_ERRORS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 class Upward(Protocol):

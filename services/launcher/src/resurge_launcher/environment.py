@@ -13,6 +13,8 @@ from resurge_launcher.core.goals import RunGoal
 
 NODE_ID = "RESURGE_NODE_ID"
 INCARNATION = "RESURGE_INCARNATION"
+LAUNCHER = "RESURGE_LAUNCHER"
+"""Which process started the worker: its pid and its start, as `kernel.process_name` writes them."""
 ATTEMPT = "RESURGE_ATTEMPT"
 JOB_TOKEN = "RESURGE_JOB_TOKEN"
 KEPT_FROM_WORKERS = (JOB_TOKEN,)
@@ -33,6 +35,8 @@ class NodeFacts:
     socket_path: str
     beat_limit_s: float
     """Longest silence between two beats; 0 for no limit."""
+    launcher: str = ""
+    """The launcher's process, by a name that no later process can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ def _own(run: RunGoal, node: NodeFacts, files: WorkerFiles) -> dict[str, str]:
         sdk.JOB_ID: node.job_id,
         NODE_ID: node.node_id,
         INCARNATION: str(node.incarnation),
+        LAUNCHER: node.launcher,
         ATTEMPT: str(run.attempt),
         sdk.GENERATION: str(run.generation),
         sdk.CYCLE: str(run.cycle),

@@ -132,6 +132,12 @@ def stat_of(pid: int) -> ProcessStat | None:
     return ProcessStat(fields[0].decode(), int(fields[1]), int(fields[19]))
 
 
+def process_name(pid: int) -> str:
+    """A name for a living process that no later one of the same number can have; empty when it is gone."""
+    stat = stat_of(pid)
+    return f"{pid}:{stat.started}" if stat is not None and not stat.is_over else ""
+
+
 def parent_of(pid: int) -> int:
     """Parent's pid; 0 when it is gone."""
     stat = stat_of(pid)

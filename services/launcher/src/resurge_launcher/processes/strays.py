@@ -1,8 +1,9 @@
 """Ends what workers left behind, and says when nothing is left.
 
 A stray is a child of this launcher that it did not start (orphans come to it: it is their subreaper), or any process
-whose environment carries this job and node. Strays are signalled by pidfd only, after a second look through that
-pidfd's process; the launcher, its ancestors and its control plane are exempt. Runs in the event loop; never waits.
+whose environment carries this job and node, with descendants, unless another launcher lives that started it. Strays
+are signalled by pidfd only, after a second look through that pidfd's process; the launcher, its ancestors and its
+control plane are exempt. Runs in the event loop; never waits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection
 
+from resurge_launcher.environment import LAUNCHER
 from resurge_launcher.processes import kernel
 
 RESCAN_S = 0.02
@@ -26,6 +28,7 @@ class Strays:
     ) -> None:
         self._loop = loop
         self._marks = frozenset(marks)
+        self._launcher_mark = f"{LAUNCHER}=".encode()
         self._exempt = exempt
         self._own: Callable[[int], bool] = lambda pid: False
         self._watched: dict[int, int] = {}
@@ -71,7 +74,15 @@ class Strays:
         return {pid: stat.started for pid in found if (stat := kernel.stat_of(pid)) and not self._is_over(pid, stat)}
 
     def _is_marked(self, pid: int) -> bool:
-        return self._marks <= set(kernel.environ_of(pid).split(b"\0"))
+        """Whether it carries (job, node), and no other launcher lives that it belongs to."""
+        variables = set(kernel.environ_of(pid).split(b"\0"))
+        if not self._marks <= variables:
+            return False
+        named = next((v[len(self._launcher_mark) :] for v in variables if v.startswith(self._launcher_mark)), b"")
+        launcher = named.decode(errors="replace")
+        number = launcher.partition(":")[0]
+        is_ours = number == str(os.getpid())
+        return is_ours or not number.isdecimal() or kernel.process_name(int(number)) != launcher
 
     def _is_over(self, pid: int, stat: kernel.ProcessStat) -> bool:
         if not stat.is_over:
