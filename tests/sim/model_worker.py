@@ -56,6 +56,8 @@ class Process:
     alive: bool = True
     started: bool = False
     hangs: bool = False
+    stopped: bool = False
+    """It hangs because the kernel holds it stopped, which its launcher can see."""
     undying_until_s: float = 0.0
     """In uninterruptible sleep until then: even KILL waits."""
     dying: bool = False
@@ -261,6 +263,7 @@ class Crowd:
                 hung_at=None
                 if p.last_beat_s is None or not self.habits.uses_sdk
                 else Instant(instant(p.last_beat_s) + hang_limit_s),
+                stopped=p.stopped and p.alive,
                 milestones=tuple(Milestone(Rank(p.rank), k, instant(at), step) for k, at, step in p.milestones),
             )
             for p in (*found, *(e for e in ended if e.generation == generation))

@@ -103,7 +103,7 @@ class Oracle:
                     self.fail("S1", f"the store took {key!r} of generation {entry.generation}")
             case rm.Terminated(decision):
                 self.decision = self.decisions[int(live.attempt)] = decision
-            case rm.AttemptRaised():
+            case rm.AttemptRaised() | rm.JobOpened():
                 self.decision = None
 
     def _formed(self, formation: rm.Formation, live: rm.Job) -> None:

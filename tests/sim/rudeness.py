@@ -96,7 +96,8 @@ RUDENESS: tuple[Rude, ...] = (
     Rude("a worker fails", 30, lambda w, c: w.crash(_node(w, c), code=c.choice([1, 7]))),
     Rude("a worker ends with 0 too early", 12, lambda w, c: w.crash(_node(w, c), code=0), 0.3),
     Rude("a worker hangs", 15, lambda w, c: w.hang(_node(w, c))),
-    Rude("a worker stands still for a while", 15, lambda w, c: w.hang(_node(w, c), for_s=_pause_s(c))),
+    Rude("a worker is stopped", 10, lambda w, c: w.hang(_node(w, c), stopped=True)),
+    Rude("a worker is stopped for a while", 15, lambda w, c: w.hang(_node(w, c), for_s=_pause_s(c), stopped=True)),
     Rude("a worker cannot die, and a fault follows", 12, _stick_and_crash, 0.4),
     # launchers and machines
     Rude("a launcher is killed", 20, lambda w, c: w.kill_launcher(_node(w, c), back_after_s=_back(c))),

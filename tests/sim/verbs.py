@@ -12,6 +12,7 @@ from resurge_launcher.core.model import Rules as LauncherRules
 from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_rendezvous.core import model as rm
 from tests.sim.launcher import Launcher
+from tests.sim.model_worker import Process
 from tests.sim.process import SimProcess
 
 if TYPE_CHECKING:
@@ -147,17 +148,23 @@ class Verbs:
         self.at(at_s, act)
 
     def hang(
-        self, node: str, at_s: float | None = None, *, rank: int | None = None, for_s: float | None = None
+        self: World,
+        node: str,
+        at_s: float | None = None,
+        *,
+        rank: int | None = None,
+        for_s: float | None = None,
+        stopped: bool = False,
     ) -> None:
-        """A worker stands still, for ever or for a while."""
+        """A worker stands still, for ever or for a while; `stopped`: by SIGSTOP, which the kernel shows."""
 
         def act() -> None:
             self.faulted = True
             for process in self.processes(node, rank)[:1]:
                 self.log(node, f"rank {process.rank} of g{process.generation} hangs")
-                process.hangs = True
+                process.hangs, process.stopped = True, stopped
                 if for_s is not None:
-                    self.timeline.after(for_s, partial(setattr, process, "hangs", False))
+                    self.timeline.after(for_s, partial(_goes_on, process))
 
         self.at(at_s, act)
 
@@ -264,3 +271,7 @@ class Verbs:
                     self.timeline.after(self.chance.uniform(0.01, 5.0), lambda: self.service.ask(event))
 
         self.at(at_s, act)
+
+
+def _goes_on(process: Process) -> None:
+    process.hangs = process.stopped = False

@@ -256,5 +256,5 @@ class World(Verbs):
         for process, _ in self.crowd.processes.values():
             process.undying_until_s = min(process.undying_until_s, self.now_s + 1.0)
             if not self.setup.habits.uses_sdk:
-                process.hangs = False  # nobody can see that a script hangs which never says anything
+                process.hangs = process.stopped = False  # nobody can see that a script hangs which never says anything
         self._revive_service()
