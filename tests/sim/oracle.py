@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 CLOCK_GRACE_S = 0.05
+LEAST_COVERAGE = 0.95
 OWN_ENDS = frozenset({Reason.CONTROL_LOST, Reason.CONTROL_UNREACHABLE, Reason.SIGNAL_RECEIVED})
 
 
@@ -49,6 +50,10 @@ class Oracle:
         self.formed: dict[int, rm.Formation] = {}
         self.highest_presented = 0
         self.journal_was_lost = False
+        self.presumed_dead: set[int] = set()
+        """Generations without the strict fence that were replaced because every launcher closed its stream and none
+        came back within its lease. One that closed it itself, hearing nothing while it is heard, may live on: a known
+        limit, which the strict fence lifts."""
         self.verdicts: Counter[tuple[str, int]] = Counter()
         self.excluded: set[str] = set()
         self.restarts: Counter[int] = Counter()
@@ -91,16 +96,25 @@ class Oracle:
                 self.verdicts[incident, round] += 1
                 if self.verdicts[incident, round] > 1 and not self.journal_was_lost:
                     self.fail("S5", f"incident {incident} round {round} got a second verdict")
-            case rm.NodeExcluded(node):
-                self.excluded.add(node)
-            case rm.NodeReadmitted(node):
-                self.excluded.discard(node)
             case rm.RestartCharged(incident, round):
                 if self.verdicts[incident, round] != 1 and not self.journal_was_lost:
                     self.fail("S5", f"incident {incident} round {round} is charged without its one verdict")
             case rm.StoreWritten(key, entry):
                 if entry is not None and self._later_formed(int(entry.generation)):
                     self.fail("S1", f"the store took {key!r} of generation {entry.generation}")
+            case _:
+                self._note(fact, live)
+
+    def _note(self, fact: Any, live: rm.Job) -> None:
+        """Facts that later ones are judged by."""
+        match fact:
+            case rm.NodeExcluded(node):
+                self.excluded.add(node)
+            case rm.NodeReadmitted(node):
+                self.excluded.discard(node)
+            case rm.SplitRuledOut(generation, because):
+                if because.code is Reason.STREAM_LOST and not self.world.setup.strict_fence:
+                    self.presumed_dead.add(int(generation))
             case rm.Terminated(decision):
                 self.decision = self.decisions[int(live.attempt)] = decision
             case rm.AttemptRaised() | rm.JobOpened():
@@ -144,6 +158,7 @@ class Oracle:
         self.formed = {}  # numbers from before and after the loss have no order
         self.highest_presented = 0
         self.excluded = set()
+        self.decision = None
 
     def refused(self, event: Any, refusal: RpcProblem) -> None:
         self.world.log("rdzv", f"refuses {type(event).__name__}: {refusal}")
@@ -199,9 +214,9 @@ class Oracle:
                     self.fail("S1", f"g{generation} starts on {launcher.node} beside {old}")
 
     def committed(self, generation: int, node: str, step: int) -> None:
-        """A worker saved something behind the strict fence."""
+        """A worker saved something: behind the fence, or without one in a job that has none."""
         self.commits += 1
-        if self._later_formed(generation):
+        if self._later_formed(generation) and generation not in self.presumed_dead:
             self.fail("S1", f"{node} committed step {step} of g{generation} after g{max(self.formed)} was formed")
 
     def signalled(self, launcher: Launcher, generation: int, signal: int) -> None:
@@ -232,6 +247,22 @@ class Oracle:
                 self.fail("S11", f"{launcher.name} lives on after the end of the job")
         for launcher in self.world.gone:
             self._learned(launcher)
+        for record in {record.incident: record for record in self.records}.values():
+            self._told_whole(record)
+
+    def _told_whole(self, record: rm.RecoveryRecord) -> None:
+        """The children cover the root: nothing that took time is left untold."""
+        if record.outcome is rm.RecoveryOutcome.ENDED or record.end <= record.start:
+            return
+        covered, at = 0.0, float(record.start)
+        for start, end in sorted((float(span.start), float(span.end)) for span in record.spans):
+            begin, stop = max(start, at), min(end, float(record.end))
+            covered, at = covered + max(0.0, stop - begin), max(at, stop)
+        share = covered / (record.end - record.start)
+        if share < LEAST_COVERAGE:
+            self.fail(
+                "record", f"the spans of {record.incident} cover {share:.0%} of {record.end - record.start:.2f} s"
+            )
 
     def _learned(self, launcher: Launcher) -> None:
         if launcher.exit is None or self.journal_was_lost:

@@ -255,6 +255,7 @@ class World(Verbs):
                 self.after(self.chance.uniform(0.1, 2.0), lambda node=node: self._come_back(node), coming=True)
         for process, _ in self.crowd.processes.values():
             process.undying_until_s = min(process.undying_until_s, self.now_s + 1.0)
-            if not self.setup.habits.uses_sdk:
-                process.hangs = process.stopped = False  # nobody can see that a script hangs which never says anything
+            if not self.setup.habits.uses_sdk or process.step is None:
+                # nobody can see that a script hangs which has never said anything
+                process.hangs = process.stopped = False
         self._revive_service()
