@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
 from resurge_launcher import environment
+from resurge_launcher.processes import kernel
 from resurge_launcher.settings import Entry, EntryKind, RunSettings, Warm
 from resurge_launcher.warm.client import Plan, WarmStart
 
@@ -36,13 +38,15 @@ def warm_start(settings: RunSettings) -> WarmStart | None:
     if settings.warm is Warm.OFF:
         return None
     world = settings.nproc_per_node
+    shared = environment.server_environment(settings.job_id, settings.node_id, world, settings.environ)
     plan = Plan(
         python=settings.python,
         kind=KINDS[settings.entry.kind],
         program=settings.entry.program,
         args=settings.entry.args,
         preload=(*USUAL, *settings.preload),
-        environ=environment.server_environment(settings.job_id, settings.node_id, world, settings.environ),
+        # the kernel shows forked workers with the environment of their server
+        environ={**shared, environment.LAUNCHER: kernel.process_name(os.getpid())},
     )
     warm = WarmStart(plan)
     warm.begin()
