@@ -35,6 +35,8 @@ class Launched:
         command = [sys.executable, "-m", "resurge_launcher", "run", "--rdzv-endpoint", self.endpoint]
         command += ["--rdzv-conf", "is_host=false", "--rdzv-id", "job", "--node-id", "n0", "--local-addr", "127.0.0.1"]
         command += ["--run-dir", str(self.run_dir), "--log-dir", str(self.folder / "logs")]
+        if "--warm" not in flags:
+            command += ["--warm", "off"]
         command += ["--nproc-per-node", str(workers), *flags, str(script), str(self.folder), *args]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)

@@ -146,7 +146,7 @@ _FILES = (
     _torch(name="local_ranks_filter", flags=("--local-ranks-filter",), parse=values.local_ranks, metavar="R,R,...",
            default="", group=FILES, help="Only these local ranks reach the terminal; files are complete."),
     Option(name="warm", flags=("--warm",), parse=values.one_of("auto", "on", "off"), metavar="auto|on|off",
-           default="off", group=FILES,
+           default="auto", group=FILES,
            help="Fork workers from a process that has imported torch already. auto: where it can be done."),
     Option(name="preload", flags=("--preload",), parse=values.modules, metavar="MODULE,...", default="", group=FILES,
            help="Modules that this process imports as well; see docs/warm-start.md for what that can break."),

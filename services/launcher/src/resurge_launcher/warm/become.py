@@ -14,7 +14,9 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from resurge_launcher.warm.fitness import open_fds
 from resurge_launcher.warm.orders import Order
@@ -38,19 +40,31 @@ class NotOurs(OSError):
     """This process did not become the launcher's child."""
 
 
-def become_worker(order: Order, index: int, stdio: tuple[int, int], cwd: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Which worker of an order this process is, with its descriptors."""
+
+    index: int
+    stdout: int
+    stderr: int
+    cwd: int
+
+
+def become_worker(order: Order, seat: Seat, blas: Sequence[Any]) -> None:
     """Take on the session, streams, environment, signals and limits of the order's worker. Raises OSError."""
     os.setsid()
     stdin = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((stdin, 0), (stdio[0], 1), (stdio[1], 2)):
+    for source, target in ((stdin, 0), (seat.stdout, 1), (seat.stderr, 2)):
         os.dup2(source, target, inheritable=True)
-    os.fchdir(cwd)
+    os.fchdir(seat.cwd)
     os.umask(order.umask)
     _take_signals(frozenset(order.ignored_signals))
     _take_limits(order)
-    variables = order.environments[index]
+    variables = order.environments[seat.index]
     replace_environment(variables)
-    _set_blas_threads(variables)
+    # OpenBLAS was loaded with one thread: it gets what it would have taken from this environment
+    for set_threads in blas:
+        set_threads(_blas_threads(variables))
     importlib.invalidate_caches()
 
 
@@ -101,16 +115,6 @@ def _take_limits(order: Order) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, order.nice)
 
 
-def _set_blas_threads(variables: Mapping[str, str]) -> None:
-    """OpenBLAS was loaded with one thread; give it what it would have taken from this environment."""
-    libraries = {path for path in _mapped_libraries() if "openblas" in path.rpartition("/")[2]}
-    for path in libraries:
-        library = ctypes.CDLL(path)
-        setter = next((found for name in BLAS_SETTERS if (found := getattr(library, name, None))), None)
-        if setter is not None:
-            setter(_blas_threads(variables))
-
-
 def _blas_threads(variables: Mapping[str, str]) -> int:
     """As OpenBLAS decides when it is loaded: never more than there are processors."""
     processors = len(os.sched_getaffinity(0))
@@ -121,9 +125,13 @@ def _blas_threads(variables: Mapping[str, str]) -> int:
     return processors
 
 
-def _mapped_libraries() -> set[str]:
+def blas_setters() -> tuple[Any, ...]:
+    """The loaded OpenBLAS libraries' functions that set their number of threads."""
     with open("/proc/self/maps") as maps:
-        return {"/" + line.partition("/")[2].strip() for line in maps if "/" in line}
+        paths = {"/" + line.partition("/")[2].strip() for line in maps if "openblas" in line.rpartition("/")[2]}
+    libraries = (ctypes.CDLL(path) for path in sorted(paths))
+    found = (next((f for name in BLAS_SETTERS if (f := getattr(library, name, None))), None) for library in libraries)
+    return tuple(setter for setter in found if setter is not None)
 
 
 def settle_memory() -> None:

@@ -17,9 +17,18 @@ import sys
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 from resurge_launcher.warm import fitness, orders
-from resurge_launcher.warm.become import PR_SET_PDEATHSIG, become_worker, belong_to, close_all_but, settle_memory
+from resurge_launcher.warm.become import (
+    PR_SET_PDEATHSIG,
+    Seat,
+    become_worker,
+    belong_to,
+    blas_setters,
+    close_all_but,
+    settle_memory,
+)
 from resurge_launcher.warm.chance import Chance
 from resurge_launcher.warm.program import Program, arrange, shadowed
 
@@ -39,6 +48,16 @@ class Host:
     """Modules to import; a name with OPTIONAL at its end only where there is such a package."""
     at_start: frozenset[str]
     """Modules that the interpreter itself had loaded before the first line of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """What a worker needs to know of the imports."""
+
+    chance: Chance
+    blas: tuple[Any, ...]
+    kept_fds: frozenset[int]
+    """Descriptors that modules opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +90,8 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
     if why:
         control.send(orders.encoded(orders.Unfit(why)))
         os._exit(0)
+    kit = _Kit(chance, blas_setters(), fitness.open_fds() - own)
     settle_memory()
-    kept = fitness.open_fds() - own
     control.send(orders.encoded(orders.Ready(modules)))
     while True:
         parcel = _next(control)
@@ -81,7 +100,7 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
             control.send(orders.encoded(orders.Refused(why)))
         elif (index := _fork(control, parcel)) is not None:
             control.close()
-            _begin(parcel, index, chance, kept)
+            _begin(parcel, index, kit)
             return
         parcel.gate.detach()
         for descriptor in parcel.fds:
@@ -148,13 +167,13 @@ def _fork_workers(control: socket.socket, parcel: _Parcel) -> int:
     os._exit(0)
 
 
-def _begin(parcel: _Parcel, index: int, chance: Chance, kept: frozenset[int]) -> None:
+def _begin(parcel: _Parcel, index: int, kit: _Kit) -> None:
     """Become the worker, say so, and wait for the word to go."""
     gate = parcel.gate
     sentence = ""
     try:
-        become_worker(parcel.order, index, parcel.streams[index], parcel.cwd)
-        chance.renew()
+        become_worker(parcel.order, Seat(index, *parcel.streams[index], parcel.cwd), kit.blas)
+        kit.chance.renew()
         belong_to(parcel.order.launcher_pid)
     except Exception as error:  # task root: whatever stands in the way is told, and the worker is exec'd instead
         sentence = f"{type(error).__name__}: {error}"
@@ -165,4 +184,4 @@ def _begin(parcel: _Parcel, index: int, chance: Chance, kept: frozenset[int]) ->
     except OSError:
         os._exit(EXIT_UNWANTED)
     gate.close()
-    close_all_but(kept)
+    close_all_but(kit.kept_fds)
