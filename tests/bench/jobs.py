@@ -161,11 +161,14 @@ class Job:
         return mine
 
     def control_processes(self) -> list[psutil.Process]:
-        """The job's processes that are not workers or their children: launchers, monitors, control plane."""
-        control = []
+        """The job's processes that are not workers or their children: launchers, monitors, control plane.
+
+        A forked worker still shows the environment of the process that it was forked from; its stamps tell it apart.
+        """
+        control, workers = [], {stamp["pid"] for stamp in self.stamps}
         for process in self.processes():
             try:
-                if "RANK" not in process.environ():
+                if "RANK" not in process.environ() and process.pid not in workers:
                     control.append(process)
             except psutil.NoSuchProcess:
                 continue

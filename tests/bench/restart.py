@@ -4,7 +4,7 @@ All jobs of one shape stand side by side; the one whose turn it is trains at ful
 the turns go round, so that a loaded machine is loaded for all alike. Nothing is decided here about what is good: the
 report (report.py) holds the targets.
 
-    python -m tests.bench.restart [--kills 5] [--systems torchrun,nvrx,resurge] [--shapes 1x4,2x2] [--keep DIR]
+    python -m tests.bench.restart [--kills 5] [--systems torchrun,nvrx,resurge,cold] [--shapes 1x4,2x2] [--keep DIR]
 """
 
 import argparse
@@ -26,9 +26,9 @@ import psutil
 from tests.bench.jobs import RECOVERY_LIMIT_S, BenchFailed, Job, Shape
 from tests.bench.peers import PeerMissing
 from tests.bench.report import Results, report
-from tests.bench.systems import Nvrx, Plan, Resurge, ResurgeMissing, System, Torchrun
+from tests.bench.systems import ColdResurge, Nvrx, Plan, Resurge, ResurgeMissing, System, Torchrun
 
-SYSTEMS = {"torchrun": Torchrun, "nvrx": Nvrx, "resurge": Resurge}
+SYSTEMS = {"torchrun": Torchrun, "nvrx": Nvrx, "resurge": Resurge, "cold": ColdResurge}
 PHASES = {"workers_started_s": "started", "process_group_ready_s": "process_group", "first_step_s": "step"}
 LAUNCHES = 3
 NODE_LOSSES = 2
@@ -118,7 +118,7 @@ def measure_shape(systems: list[System], shape: Shape, kills: int, out: Path, re
 
 def measure_node_loss(systems: list[System], out: Path, results: Results) -> None:
     """A whole node goes, closing its connections or falling silent, and a spare takes its place."""
-    cases = [(system, "rst") for system in systems if system.name != "torchrun"]
+    cases = [(system, "rst") for system in systems if system.name not in ("torchrun", "cold")]
     cases += [(system, "silent") for system in systems if system.name == "resurge"]
     for turn in range(NODE_LOSSES):
         for system, how in cases:
@@ -164,7 +164,7 @@ def measure_launch(systems: list[System], out: Path, results: Results) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=int(os.environ.get("KILLS", "5")))
-    parser.add_argument("--systems", default="torchrun,nvrx,resurge")
+    parser.add_argument("--systems", default="torchrun,nvrx,resurge,cold")
     parser.add_argument("--shapes", default="1x4,2x2")
     parser.add_argument("--no-node-loss", action="store_true", help="kill workers only")
     parser.add_argument("--keep", help="folder for the logs; without it they are removed unless something failed")

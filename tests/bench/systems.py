@@ -127,9 +127,10 @@ class ResurgeMissing(Exception):
 
 
 class Resurge:
-    """This project: one control plane on the first node, every setting at its default."""
+    """This project: one control plane on the first node, every setting at its default, which means warm starts."""
 
     name = "resurge"
+    more_flags: tuple[str, ...] = ()
     RECORD_LIMIT_S = 3.0
 
     def __init__(self) -> None:
@@ -147,7 +148,8 @@ class Resurge:
             argv = (
                 sys.executable, "-m", "resurge_launcher", "run", "--nproc-per-node", str(shape.workers),
                 "--rdzv-id", plan.job_id, "--max-restarts", str(plan.max_restarts),
-                "--state-dir", str(plan.out / "state"), *(where if nodes > 1 else ("--standalone",)), str(plan.script),
+                "--state-dir", str(plan.out / "state"), *(where if nodes > 1 else ("--standalone",)),
+                *self.more_flags, str(plan.script),
             )  # fmt: skip
             launches.append(Launch(argv, _base_env(plan)))
         return launches
@@ -166,3 +168,10 @@ class Resurge:
         spans = (part.span for record in records for part in record.spans if part.span.name == SpanName.DETECT)
         ends = [span.end.ToNanoseconds() / 1e9 for span in spans]
         return [at for at in ends if at >= since - 0.001]
+
+
+class ColdResurge(Resurge):
+    """The same without its fork server."""
+
+    name = "cold"
+    more_flags = ("--warm", "off")

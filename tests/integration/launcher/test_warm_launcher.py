@@ -43,8 +43,8 @@ def server_pid(launched: Launched) -> int:
 
 
 async def test_workers_are_forked_and_die_with_the_launcher(launched: Launched, warm):
-    program = PREAMBLE + "said('imported-' + me, 'torch' in sys.modules)\nsaid('parent-' + me, os.getppid())\n" + FOREVER
-    warm(program, workers=3)
+    looks = "said('imported-' + me, 'torch' in sys.modules)\nsaid('parent-' + me, os.getppid())\n"
+    warm(PREAMBLE + looks + FOREVER, workers=3)
     pids = await launched.running(workers=3)
     server = server_pid(launched)
     assert (launched.folder / "imported-1-2").read_text() == "True\n"
