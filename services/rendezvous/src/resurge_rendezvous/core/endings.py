@@ -6,6 +6,7 @@ to every launcher that comes later.
 
 from __future__ import annotations
 
+from resurge_libs.core.ids import FencingToken
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_SUCCESS
 from resurge_rendezvous.core import facts as f
@@ -31,7 +32,9 @@ def terminate(d: Draft, exit_code: int, because: Because) -> None:
         return
     if d.job.open_incident is not None:
         close_recovery(d, RecoveryOutcome.ENDED, because, d.stamp.wall)
-    d.record(f.Terminated(TerminalDecision(exit_code, because, d.stamp.wall, d.job.token)))
+    # the number of the last generation, never of one to come: launchers remember it and present it later
+    token = FencingToken(d.spec.job_id, d.job.attempt, d.job.generation)
+    d.record(f.Terminated(TerminalDecision(exit_code, because, d.stamp.wall, token)))
     holders = ShardMap.of((seat.node, None) for seat in d.seen.seats.values() if seat.lease is not None)
     d.see(
         unacknowledged=holders,
