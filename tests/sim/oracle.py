@@ -119,6 +119,8 @@ class Oracle:
                 self.decision = self.decisions[int(live.attempt)] = decision
             case rm.AttemptRaised() | rm.JobOpened():
                 self.decision = None
+            case rm.JournalBehindAdopted() if not self.journal_was_lost:
+                self.fail("S2", f"a whole journal is called behind: {fact.because.sentence}")
 
     def _formed(self, formation: rm.Formation, live: rm.Job) -> None:
         generation = int(formation.generation)

@@ -122,3 +122,14 @@ def test_a_verdict_and_its_timeout_fork_and_only_the_first_counts():
         assert set(world.oracle.verdicts.values()) == {1}
         assert formed(world) == [1, 2]
         assert isinstance(world.job.stage, rm.Running)
+
+
+def test_an_ended_job_stays_ended_for_a_launcher_that_comes_back_late():
+    world = training(World(seed=8, nodes=2, max_restarts=0))
+    world.stick("n2", 9.0, at_s=30.0)  # it knows of the end long before it can leave
+    world.crash("n1", at_s=30.5)
+    world.run_until(lambda: world.oracle.decision, 30.0)
+    world.cut("n2", 4.0, world.now_s + 0.5)  # and must introduce itself again
+    world.run(60.0).run_until_quiet(60.0).oracle.check()
+    assert [launcher.exit[0] for launcher in world.gone] == [1, 1]
+    assert isinstance(world.job.stage, rm.Ended), "the end was taken back"
