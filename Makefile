@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim bench-restart netns clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-restart netns clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -36,6 +36,15 @@ demo: ## Two nodes and a spare on this machine survive five faults; ends with th
 
 sim: ## The oracle over seeded worlds: make sim SEEDS=1000
 	@$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),1000)
+
+soak: ## Restart one job a hundred times; no process, descriptor, thread, socket, page or file may be left: make soak RESTARTS=100
+	@$(BIN)/python -m tests.endurance.soak --restarts $(or $(RESTARTS),100)
+
+chaos: ## Kill every control-plane process and launcher at 200 random moments: make chaos KILLS=200 SEED=1
+	@$(BIN)/python -m tests.endurance.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+bench-idle: ## What launcher, fork server and control plane use while training just runs: processor share, wake-ups per second
+	@$(BIN)/python -m tests.endurance.idle
 
 bench-restart: ## Kill ranks under torchrun, the published peer and Resurge in one run, and compare
 	@$(BIN)/python -m tests.bench.restart

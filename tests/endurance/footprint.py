@@ -1,0 +1,96 @@
+"""What a process of a job holds: memory, descriptors, threads, children, sockets, pages, files; and what may differ."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.demo.ranks import page_homes
+from tests.endurance.job import SmallJob
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How much one kind of holding may differ between an early and a late restart."""
+
+    most: float
+    """Added once, for what comes and goes."""
+    per_restart: float = 0.0
+    """What each restart leaves on purpose."""
+    why: str = ""
+
+    def allowed(self, restarts: int) -> float:
+        """Growth that is no fault, over so many restarts."""
+        return self.most + self.per_restart * restarts
+
+
+# Kinds of holdings; a figure of one process or directory, compared between two settled moments.
+TOLERANCES = {
+    "private_mib": Tolerance(4.0, why="the allocator's own slack"),
+    "descriptors": Tolerance(2, why="a probe or a reconnect that is open just now"),
+    "threads": Tolerance(1, why="a pool makes its threads on demand"),
+    "processes": Tolerance(0),
+    "zombies": Tolerance(1, why="an orphan that is reaped in a moment"),
+    "sockets": Tolerance(2, why="a connection that is being closed"),
+    "shared_memory_files": Tolerance(0),
+    "run_dir_files": Tolerance(0),
+    "state_dir_files": Tolerance(0),
+    "state_dir_kib": Tolerance(
+        64, per_restart=40, why="facts, spans and the record of each recovery are kept for good"
+    ),
+}
+
+
+def holdings(job: SmallJob) -> dict[str, float]:
+    """Each figure by `<process> <kind>`."""
+    found: dict[str, float] = {}
+    for name, process in job.processes.items():
+        found |= {f"{name} {kind}": value for kind, value in _of_process(process.pid).items()}
+    for name, run_dir in job.run_dirs.items():
+        found[f"{name} run_dir_files"] = _files(run_dir)
+        found[f"{name} shared_memory_files"] = sum(_files(home) for home in page_homes(run_dir) if home.exists())
+        logs = job.folder / f"logs-{name}"
+        found[f"{name} log_files"] = _files(logs)
+    state = job.state_dir
+    found["state_dir_files"] = _files(state)
+    # what SQLite writes ahead is bounded by itself, and shrinks when it likes
+    kept = [file for file in state.iterdir() if not file.name.endswith(("-wal", "-shm"))]
+    found["state_dir_kib"] = sum(file.stat().st_size for file in kept) / 1024
+    return found
+
+
+def log_tolerance(workers: int) -> Tolerance:
+    """Output of workers is kept: a folder for each cycle, in it one for each worker with its two streams."""
+    return Tolerance(0, per_restart=1 + 3 * workers, why="the output of each worker of each cycle")
+
+
+def _of_process(pid: int) -> dict[str, float]:
+    process = psutil.Process(pid)
+    children = process.children(recursive=True)
+    return {
+        "private_mib": process.memory_full_info().uss / MIB,
+        "descriptors": process.num_fds(),
+        "threads": process.num_threads(),
+        "processes": len(children),
+        "zombies": sum(child.status() == psutil.STATUS_ZOMBIE for child in children),
+        "sockets": sum(target.startswith("socket:") for target in _descriptors(pid)),
+    }
+
+
+def _descriptors(pid: int) -> list[str]:
+    found = []
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        try:
+            found.append(os.readlink(entry.path))
+        except OSError:
+            continue
+    return found
+
+
+def _files(folder: Path) -> int:
+    return sum(len(names) + len(folders) for _, folders, names in os.walk(folder))
