@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from resurge_libs.core.ids import Attempt, FencingToken, Generation, JobId, RequestId
+from resurge_libs.core.ids import Attempt, FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, StaleGeneration, Unready, WrongJob
 from resurge_rendezvous.core import store
 from resurge_rendezvous.core.model import (
     Added,
     AnnounceKey,
     Deleted,
+    ExcludeAsked,
     PutDone,
+    ShutdownAsked,
     StoreAddAsked,
     StoreCompareAndSetAsked,
     StoreDeleteAsked,
@@ -46,6 +48,21 @@ def test_a_repeat_under_one_request_id_is_one_write():
     assert d.replies[-1] == Added(5)
     d.ask(StoreAddAsked(d.stamp(), RequestId("r2"), token(), "n", -7))
     assert d.replies[-1] == Added(-2)
+
+
+def test_a_request_id_of_another_call_is_refused_and_nothing_is_done():
+    d = started()
+    put(d, "k", b"v", request="r")
+    for event in (
+        StoreAddAsked(d.stamp(), RequestId("r"), token(), "n", 5),
+        StoreDeleteAsked(d.stamp(), RequestId("r"), token(), "k"),
+        ExcludeAsked(d.stamp(), RequestId("r"), NodeId("n0"), "smoke"),
+        ShutdownAsked(d.stamp(), RequestId("r"), "enough"),
+    ):
+        with pytest.raises(BadRequest, match="request_id"):
+            d.ask(event)
+    assert store.read(d.job, token(), "k") == b"v"
+    assert all(entry.exclusion is None for entry in d.job.nodes)
 
 
 def test_compare_and_set_says_what_holds():
@@ -140,4 +157,4 @@ def test_remembered_answers_are_bounded():
     for number in range(1100):
         d.ask(StoreAddAsked(d.stamp(), RequestId(f"r{number}"), token(), "n", 1))
     assert len(d.job.answers) == 1024
-    assert store.answer_to(d.job, RequestId("r0")) is None
+    assert store.answer_to(d.job, RequestId("r0"), Added) is None

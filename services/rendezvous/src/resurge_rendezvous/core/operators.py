@@ -102,7 +102,7 @@ def _known(d: Draft, node: str) -> NodeEntry:
 
 
 def _repeated(d: Draft, request: RequestId) -> bool:
-    return answer_to(d.job, request) is not None
+    return answer_to(d.job, request, OrderTaken) is not None
 
 
 def _reply(d: Draft) -> None:

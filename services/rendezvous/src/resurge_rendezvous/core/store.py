@@ -26,6 +26,12 @@ from resurge_rendezvous.core.job import Added, Answer, Deleted, Job, PutDone, St
 from resurge_rendezvous.core.limits import KEY_BYTES_MAX, KEYS_MAX, VALUE_BYTES_MAX
 
 COUNTER_MAX = 2**63 - 1
+_KINDS: dict[type[StoreAsked], type[Answer]] = {
+    StorePutAsked: PutDone,
+    StoreAddAsked: Added,
+    StoreCompareAndSetAsked: Swapped,
+    StoreDeleteAsked: Deleted,
+}
 
 
 def refused_token(job: Job, token: FencingToken) -> Refused | None:
@@ -49,14 +55,17 @@ def read(job: Job, token: FencingToken, key: str) -> bytes | None:
     return entry.value if entry is not None else None
 
 
-def answer_to(job: Job, request: RequestId) -> Answer | None:
-    """What a repeated request was answered before; None for a new one."""
-    return next((known.answer for known in reversed(job.answers) if known.request == request), None)
+def answer_to(job: Job, request: RequestId, kind: type[Answer]) -> Answer | None:
+    """What a repeated request was answered before; None for a new one. Raises BadRequest for an id of another call."""
+    answer = next((known.answer for known in reversed(job.answers) if known.request == request), None)
+    if answer is not None and not isinstance(answer, kind):
+        raise BadRequest.of("request_id", f"{request!r} was used for another kind of call: each call needs its own")
+    return answer
 
 
 def on_store(d: Draft, event: StoreAsked) -> None:
     """Carry out one write. Raises the refusal when it may not be."""
-    known = answer_to(d.job, event.request)
+    known = answer_to(d.job, event.request, _KINDS[type(event)])
     if known is not None:
         d.because = Because(Reason.STORE_WRITE, "answered before under the same request id")
         d.do(Reply(known))
