@@ -26,8 +26,9 @@ def test_incarnations_rise_and_the_highest_generation_is_kept(tmp_path: Path):
     second.release()
 
 
-def test_a_spoilt_file_costs_memory_only(tmp_path: Path):
-    (tmp_path / FILE_NAME).write_bytes(b"\x00garbage")
+@pytest.mark.parametrize("content", [b"\x00garbage", b'{"incarnation": "7"}', b'{"pid": null}', b"[1]", b"[" * 4096])
+def test_a_spoilt_file_costs_memory_only(tmp_path: Path, content: bytes):
+    (tmp_path / FILE_NAME).write_bytes(content)
     lock = NodeLock.take(tmp_path, "n0", None)
     assert lock.memory.highest_generation == 0 and lock.memory.incarnation > 0
     lock.release()

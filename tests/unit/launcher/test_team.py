@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from resurge_launcher.team import ERROR_LINES, read_error
+from resurge_launcher.team import ERROR_LINES, LINE_LIMIT_CHARACTERS, read_error
 
 TRACE = "Traceback\n  line 3\nValueError: bad"
 TORCH = {"message": {"message": "ValueError: bad", "extraInfo": {"py_callstack": TRACE}}}
@@ -21,6 +21,8 @@ TORCH = {"message": {"message": "ValueError: bad", "extraInfo": {"py_callstack":
         (json.dumps({"message": "plain"}), "plain"),
         ("no json at all", "no json at all"),
         ("", ""),
+        ("[" * 50_000, "[" * LINE_LIMIT_CHARACTERS),
+        (json.dumps({"message": "x" * 50_000}), "x" * LINE_LIMIT_CHARACTERS),
     ],
 )
 def test_error_files_of_all_kinds(tmp_path: Path, content: str, shown: str):

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from resurge_launcher.processes import kernel
@@ -91,8 +91,10 @@ def _locked(descriptor: int) -> bool:
 
 def _read(descriptor: int) -> NodeMemory:
     """What the last launcher wrote; nothing where that is unreadable, which costs no safety: rendezvous knows more."""
-    with contextlib.suppress(ValueError, TypeError, OSError):
-        return NodeMemory(**json.loads(os.pread(descriptor, 4096, 0)))
+    with contextlib.suppress(ValueError, TypeError, OSError, RecursionError):
+        found = NodeMemory(**json.loads(os.pread(descriptor, 4096, 0)))
+        if all(type(getattr(found, item.name)) is type(item.default) for item in fields(NodeMemory)):
+            return found
     return NodeMemory()
 
 

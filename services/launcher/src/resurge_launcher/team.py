@@ -25,6 +25,8 @@ from resurge_libs.core.ids import Rank
 
 ERROR_LIMIT_BYTES = 64 * 1024
 ERROR_LINES = 20
+LINE_LIMIT_CHARACTERS = 2_000
+"""Of one line of an error file; JSON that was cut has no line ends."""
 Forker = Callable[[Sequence[Command]], list[WorkerProcess] | None]
 """Forks all workers of these commands, or answers None: then exec does it."""
 
@@ -143,6 +145,6 @@ def read_error(path: Path) -> str:
             trace = extra.get("py_callstack", "") if isinstance(extra, Mapping) else ""
             message = trace or message.get("message", "")
         text = str(message)
-    except ValueError:
+    except (ValueError, RecursionError):  # what is no JSON, or nested without end, is shown as it is
         pass
-    return "\n".join(text.strip().splitlines()[-ERROR_LINES:])
+    return "\n".join(line[:LINE_LIMIT_CHARACTERS] for line in text.strip().splitlines()[-ERROR_LINES:])

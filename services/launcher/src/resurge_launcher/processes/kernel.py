@@ -62,8 +62,11 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def send(pidfd: int, number: int) -> None:
-    """Signal the process behind a pidfd; one that is gone is no error."""
-    with contextlib.suppress(ProcessLookupError):
+    """Signal the process behind a pidfd; one that is gone, or has become another user's, is no error.
+
+    Whoever waits for its end sees that it lives on: a teardown that cannot end it is stuck.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         signal.pidfd_send_signal(pidfd, number)
 
 

@@ -78,7 +78,7 @@ class WorkerProcess:
         on_exit(self)
 
     def signal_group(self, number: int) -> None:
-        """Signal the whole process group. Its number is ours as long as the worker is not reaped."""
+        """Signal the whole process group, as far as this user may. Its number is ours until the worker is reaped."""
         if self.status is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
