@@ -86,6 +86,17 @@ class Launched:
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 
+def end_control_plane(state_dir: Path) -> None:
+    """End the control plane that holds this state directory, whoever started it last."""
+    try:
+        pid = int((state_dir / "control.lock").read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return
+    if str(state_dir).encode() in command:
+        os.kill(pid, signal.SIGKILL)
+
+
 PREAMBLE = """
 import os, signal, sys, time, threading
 folder = sys.argv[1]

@@ -19,7 +19,7 @@ from resurge_launcher.control_plane import answers
 from resurge_libs.rpc.endpoint import parse_endpoint
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive, kill, terminate
-from tests.integration.launcher.launching import FOREVER, SAY_PID
+from tests.integration.launcher.launching import FOREVER, SAY_PID, end_control_plane
 
 
 class Alone:
@@ -77,6 +77,7 @@ class Alone:
                 os.kill(pid, signal.SIGKILL)
         if self.process is not None:
             self.process.wait(10)
+        end_control_plane(self.state_dir)
         shutil.rmtree(self.run_dir, ignore_errors=True)
         print(self.log.read_text(errors="replace") if self.log.exists() else "")
         control = self.state_dir / "control-plane.log"

@@ -17,7 +17,7 @@ import pytest
 
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive, kill
-from tests.integration.launcher.launching import FOREVER, SAY_PID
+from tests.integration.launcher.launching import FOREVER, SAY_PID, end_control_plane
 
 
 class Pair:
@@ -62,6 +62,7 @@ class Pair:
                 os.kill(pid, signal.SIGKILL)
         for process in self.nodes.values():
             process.wait(10)
+        end_control_plane(self.state_dir)
         for run_dir in self.run_dirs:
             shutil.rmtree(run_dir, ignore_errors=True)
         for file in (*self.folder.glob("n*.log"), *self.state_dir.glob("*.log")):
