@@ -174,13 +174,14 @@ def test_the_decisions_code_stands_when_signalled_meanwhile():
     assert [a.code for a in of(node.actions, h.ExitWith)] == [93]
 
 
-def test_a_decision_that_comes_while_leaving_gives_the_code():
+@pytest.mark.parametrize(("decided", "code"), [(0, 0), (93, 93), (1, 128 + SIGTERM)])
+def test_a_decision_that_comes_while_leaving_gives_the_code_unless_it_only_says_failed(decided: int, code: int):
     node = Node().running()
     node.feed(h.SignalReceived(SIGTERM))
-    node.want(end(1, reason=Reason.BUDGET_EXHAUSTED))
+    node.want(end(decided, reason=Reason.BUDGET_EXHAUSTED))
     node.all_killed()
     node.move(LIMITS.terminal_ack_limit_s)
-    assert [a.code for a in of(node.actions, h.ExitWith)] == [1]
+    assert [a.code for a in of(node.actions, h.ExitWith)] == [code]
 
 
 def test_a_signal_is_forwarded_with_its_own_limit():

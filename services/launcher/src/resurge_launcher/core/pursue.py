@@ -45,6 +45,7 @@ from resurge_libs.core.reasons import Because, Reason
 Move = tuple[LauncherState, tuple[h.Action, ...], Because]
 SIGNAL_EXIT_BASE = 128
 EXCLUDED_EXIT_CODE = 1
+FAILED_EXIT_CODE = 1
 
 
 def move(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
@@ -216,7 +217,9 @@ def _teardown_span(teardown: Teardown, now: Instant) -> Span:
 
 def _from_leaving(state: LauncherState, phase: Leaving, rules: Rules, now: Instant) -> Move | None:
     if isinstance(state.goal, ExitGoal):
-        return _exiting(state, phase.teardown, state.goal, rules, now)
+        # a failure decided after the signal says no more than the signal: the code must not depend on who was sooner
+        code = SIGNAL_EXIT_BASE + phase.signal if state.goal.code == FAILED_EXIT_CODE else state.goal.code
+        return _exiting(state, phase.teardown, replace(state.goal, code=code), rules, now)
     if not _gone(phase.teardown, rules, now):
         return None
     reason = Because(Reason.SIGNAL_RECEIVED, f"left after {crews.signal_name(phase.signal)}")
