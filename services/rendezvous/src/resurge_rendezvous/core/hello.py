@@ -94,11 +94,17 @@ def _wrong_launcher(d: Draft, hello: Hello) -> Refused | None:
     if hello.incarnation < entry.incarnation:
         return Superseded(hello.node, hello.incarnation, entry.incarnation)
     seat = d.seen.seats.get(hello.node)
-    if seat is None or seat.lease is None or hello.take_over or seat.closed_by_peer_at is not None:
+    if seat is None or seat.lease is None or hello.take_over:
         return None
     if seat.stream is not None:
         return AlreadyAttached(hello.node, entry.incarnation, f"{entry.host} (pid {entry.pid})")
-    if hello.boot_id != entry.boot_id and hello.host == entry.host:
+    if seat.closed_by_peer_at is not None:
+        # on the same host its lock saw to it that the earlier launcher is gone; elsewhere a launcher that lost its
+        # stream, as by a pause of this service, is back before this is over
+        returns_by = after(seat.closed_by_peer_at, d.limits.stream_loss_limit_s)
+        if hello.host == entry.host or d.now >= returns_by:
+            return None
+    elif hello.boot_id != entry.boot_id and hello.host == entry.host:
         return None  # the machine was started anew: the earlier launcher is gone with it
     sentence = f"incarnation {entry.incarnation} of {hello.node} may still come back until its lease is over; ask again"
     return Unready(Because(Reason.ALREADY_ATTACHED, sentence))
