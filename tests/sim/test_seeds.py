@@ -10,6 +10,7 @@ ONCE_BROKEN: dict[int, str] = {
     116: "S6: a launcher that took a node over from another host ran beside the workers it replaced",
     703: "S1: as 116, with the old workers' lease not over",
     7574: "S2: a launcher presented the number that the terminal decision had told it, and the end was taken back",
+    8319: "S13: while the service was paused a second launcher came from another host and was let in for the first",
 }
 """Seed: what it broke."""
 
