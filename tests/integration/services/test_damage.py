@@ -38,7 +38,7 @@ async def test_a_journal_cut_inside_its_last_record_goes_on_from_the_last_whole_
         os.truncate(log, log.stat().st_size - 100)
         host.start()
         assert await generation_of(host) == 1
-        assert "last whole record" in host.events("journal_damaged")[0]["why"]
+        assert "last whole record" in host.events("journal_damaged")[0]["sentence"]
 
 
 async def test_a_journal_that_is_garbage_is_set_aside_and_a_launcher_that_returns_raises_the_generation(tmp_path):

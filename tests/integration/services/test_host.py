@@ -99,7 +99,7 @@ async def test_sigterm_ends_it_cleanly_and_costs_no_generation(host):
         job = (await rendezvous_pb2_grpc.RendezvousServiceStub(channel).GetJob(pb.GetJobRequest())).job
         assert (job.token.generation, job.restarts_spent, job.phase) == (1, 0, pb.JOB_PHASE_RUNNING)
         await vanish(pair)
-    assert host.events("host_stopping")[0]["why"] == "SIGTERM"
+    assert host.events("host_stopping")[0]["sentence"] == "SIGTERM"
     assert host.events("journal_replayed")
 
 

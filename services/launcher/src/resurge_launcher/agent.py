@@ -7,12 +7,12 @@ started here, stream. Order of the end: last word on the stream, control plane, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import shutil
 import signal
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -40,11 +40,10 @@ from resurge_launcher.terminal import Terminal
 from resurge_launcher.usage import CommandFailed, UsageProblem, unreachable
 from resurge_launcher.warm.client import WarmStart
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
 ENDING_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 OUTPUT_LIMIT_S = 1.0
 SOCKET_NAME = "workers.sock"
@@ -74,7 +73,7 @@ def _run(settings: RunSettings, warm: WarmStart | None) -> int:
         limit_s = settings.term_timeout_s if settings.take_over else None
         lock = NodeLock.take(settings.run_dir, settings.node_id, limit_s)
     except NodeTaken as taken:
-        log.event("already_attached", why=str(taken))
+        log.event("already_attached", sentence=str(taken))
         raise CommandFailed(str(taken), EXIT_USAGE) from None
     except OSError as error:
         right = "Name a short directory that you may write, for example --run-dir /tmp/run1."
@@ -100,6 +99,7 @@ class _Agent:
         self._address = ""
         self._left: asyncio.Future[tuple[int, Because]] | None = None
         self._crash: BaseException | None = None
+        self._effects: Effects | None = None  # a fault may come before it is there
         self._children_before = set(kernel.children_of(os.getpid()))
 
     async def run(self) -> int:
@@ -117,10 +117,10 @@ class _Agent:
             self._warm.attach(loop)
         self._funnel = Funnel(Terminal())
         log.configure(stream=cast(TextIO, OwnLines(self._funnel)))
+        self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
         self._control = self._control_plane()
         self._strays = Strays(loop, environment.marks(self._settings.job_id, self._settings.node_id), self._exempt)
-        self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
-        self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, lambda gen: self._effects.read_pages(gen))
+        self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages)
         await self._socket.start()
         self._effects = Effects(self._hands())
         self._driver = Driver(LauncherMachine(self._rules()), self._effects.run)
@@ -136,11 +136,12 @@ class _Agent:
         for task in tasks:
             task.add_done_callback(self._task_ended)
         code, because = await self._left
-        log.event("launcher_exits", code=code, reason=because.code, why=because.sentence)
+        log.event("launcher_exits", exit_code=code, reason=because.code, sentence=because.sentence)
         await self._stream.stop()
         if self._control is not None:
             await self._control.stop(end_it=self._ends_control(because))
         await self._socket.stop()
+        assert self._effects is not None, "made before anything can end"
         await self._effects.close()
         remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
@@ -212,10 +213,7 @@ class _Agent:
             settings.control_environ,
             settings.config_path,
         )
-        return ControlPlane(plan, self._stream_hurry, self._control_useless)
-
-    def _stream_hurry(self) -> None:
-        self._stream.hurry()
+        return ControlPlane(plan, self._stream.hurry, self._control_useless)
 
     def _control_useless(self, last_words: str) -> None:
         because = Because(Reason.CONTROL_UNREACHABLE, f"the control plane cannot be started: {last_words}")
@@ -262,6 +260,10 @@ class _Agent:
             generation, attempt = int(state.highest_generation), int(state.highest_attempt)
             self._lock.remember(replace(memory, highest_generation=generation, highest_attempt=attempt))
 
+    def _read_pages(self, generation: int) -> None:
+        if self._effects is not None:  # a worker that an earlier launcher left behind may speak first
+            self._effects.read_pages(generation)
+
     def _leave(self, code: int, because: Because) -> None:
         assert self._left is not None
         if not self._left.done():
@@ -281,17 +283,18 @@ class _Agent:
         if isinstance(error, Exception):
             self._fail(error)
         else:
-            log.event("loop_complaint", why=str(context.get("message")))
+            log.event("loop_complaint", sentence=str(context.get("message")))
 
     def _fail(self, error: BaseException | None) -> None:
         """A fault of this program: no worker may outlive it, and nobody may wait for it."""
         if self._crash is not None:
             return
         self._crash = error
-        with contextlib.suppress(AttributeError):  # it may have come before all parts were there
+        if self._effects is not None:
             self._effects.kill_all()
-        log.event("launcher_failed", why=f"{type(error).__name__}: {error}", trace=_trace(error))
-        self._leave(EXIT_FAILED, Because(Reason.BAD_REQUEST, f"a fault of the launcher itself: {error}"))
+        trace = "".join(traceback.format_exception(error))
+        log.event("launcher_failed", error=f"{type(error).__name__}: {error}", trace=trace)
+        self._leave(EXIT_FAILED, Because(Reason.LAUNCHER_FAILED, f"a fault of the launcher itself: {error}"))
 
 
 def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
@@ -316,9 +319,3 @@ def _boot_id() -> str:
         return BOOT_ID.read_text().strip()
     except OSError:
         return ""
-
-
-def _trace(error: BaseException | None) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(error)) if error is not None else ""

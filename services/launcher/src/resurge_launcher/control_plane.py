@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resurge_launcher.processes import kernel
+from resurge_libs.core.verdict import EXIT_USAGE
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 
@@ -36,7 +37,8 @@ BACKOFF_MAX_S = 1.0
 END_LIMIT_S = 5.0
 FAILURES_LIMIT = 4
 """Starts in a row without an answer, before there ever was one, after which it is of no use."""
-USAGE_EXIT_CODE = 2
+LAST_WORDS_BYTES = 16 * 1024
+"""Of the log's end, in which its last line is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +103,13 @@ class ControlPlane:
         backoff_s, failures, ever_answered = BACKOFF_FIRST_S, 0, self._answered
         while True:
             self._answered = False
-            if not self._find_or_start():
-                return
-            assert self._pidfd is not None
+            pidfd = self._pidfd = self._find_or_start()
             look = asyncio.get_running_loop().create_task(self._tell_answer())
-            await _ended(self._pidfd)
+            await _ended(pidfd)
             look.cancel()
             code = self._reaped_code()
             self._forget()
-            log.event("control_plane_ended", code=code)
+            log.event("control_plane_ended", exit_code=code)
             if code == 0:
                 return
             if self._answered:
@@ -117,7 +117,7 @@ class ControlPlane:
             else:
                 backoff_s, failures = min(backoff_s * 2, BACKOFF_MAX_S), failures + 1
             # one that worked before is tried for ever: training goes on meanwhile
-            if not ever_answered and (code == USAGE_EXIT_CODE or failures >= FAILURES_LIMIT):
+            if not ever_answered and (code == EXIT_USAGE or failures >= FAILURES_LIMIT):
                 self._on_useless(self._last_words())
                 return
             await asyncio.sleep(backoff_s)
@@ -159,13 +159,12 @@ class ControlPlane:
             os.close(descriptor)
         return 0
 
-    def _find_or_start(self) -> bool:
-        """Take on the process that holds the state directory, or start one. False when it cannot be watched."""
+    def _find_or_start(self) -> int:
+        """The pidfd of the process that holds the state directory; one is started where none does."""
         pid = self._claimant()
-        if pid > 0:
-            self._pidfd = kernel.open_pidfd(pid)
-            if self._pidfd is not None:
-                return True
+        found = kernel.open_pidfd(pid) if pid > 0 else None
+        if found is not None:
+            return found
         with (self._plan.state_dir / LOG_NAME).open("ab") as output:
             self._child = subprocess.Popen(
                 self._plan.argv,
@@ -175,9 +174,8 @@ class ControlPlane:
                 stderr=output,
                 start_new_session=True,
             )
-        self._pidfd = os.pidfd_open(self._child.pid)
         log.event("control_plane_started", pid=self._child.pid, endpoint=self._plan.listen.target)
-        return True
+        return os.pidfd_open(self._child.pid)
 
     async def _tell_answer(self) -> None:
         while not await asyncio.to_thread(answers, self._plan.listen):  # noqa: ASYNC110  # another process decides
@@ -206,7 +204,9 @@ class ControlPlane:
     def _last_words(self) -> str:
         """The last line that the control plane wrote."""
         try:
-            lines = (self._plan.state_dir / LOG_NAME).read_text(errors="replace").splitlines()
+            with (self._plan.state_dir / LOG_NAME).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             lines = []
         return next((line for line in reversed(lines) if line.strip()), "the control plane could not be started")

@@ -67,13 +67,13 @@ class Driver:
             self._run_action(action)
         if type(self.state.phase) is not before:
             name = type(self.state.phase).__name__.lower()
-            log.event("launcher", phase=name, code=step.reason.code, why=step.reason.sentence)
+            log.event("phase_changed", phase=name, reason=step.reason.code, sentence=step.reason.sentence)
         self._tell_control(control, self.state.control)
 
     @staticmethod
     def _tell_control(before: Control, now: Control) -> None:
         if now.met and before.lost_at is None and now.lost_at is not None:
-            log.event("control_lost", why=now.problem)
+            log.event("control_lost", sentence=now.problem)
         elif before.met and before.lost_at is not None and now.lost_at is None:
             log.event("control_back", after_s=round(Driver.now() - before.lost_at, 3))
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from signal import SIGKILL
 from typing import Protocol, assert_never
 
 from resurge_launcher.core import happenings as h
@@ -100,7 +101,7 @@ class Effects:
     def kill_all(self) -> None:
         """The emergency exit, when this program itself is at fault: no worker may outlive it."""
         if self._team is not None:
-            self._team.signal(9)
+            self._team.signal(SIGKILL)
 
     def _team_of(self, generation: int) -> Team | None:
         return self._team if self._team is not None and self._team.run.generation == generation else None
@@ -138,7 +139,7 @@ class Effects:
         try:
             return self._hands.warm.start(commands)
         except NotWarm as cold:
-            log.event("cold_start", code=cold.because.code, why=cold.because.sentence)
+            log.event("cold_start", reason=cold.because.code, sentence=cold.because.sentence)
             return None
 
     def _signal(self, generation: int, signal: int) -> None:
@@ -174,7 +175,7 @@ class Effects:
         try:
             offer = self._hands.store.reserve()
         except OSError as error:
-            log.event("store_port_failed", why=str(error))
+            log.event("store_port_failed", sentence=str(error))
             return
         self._hands.post(h.StoreReserved(offer))
 

@@ -29,16 +29,16 @@ class FaultTeller:
     async def tell(self, fault: h.TellFault, directory: Path | None) -> None:
         """Log the fault with its evidence, once the rank's output has arrived."""
         if fault.rank is None:
-            log.event("fault", code=fault.because.code, why=fault.because.sentence)
+            log.event("fault_seen", reason=fault.because.code, sentence=fault.because.sentence)
             return
         hint = self._who_killed(fault)
         await self._output_of(fault.generation, fault.rank)
         lines = self._funnel.tail(fault.generation, fault.rank, TAIL_LINES)
         log.event(
-            "fault",
-            code=fault.because.code,
+            "fault_seen",
+            reason=fault.because.code,
             rank=fault.rank,
-            why=fault.because.sentence,
+            sentence=fault.because.sentence,
             hint=hint or None,
             log=str(directory) if directory is not None else None,
         )

@@ -79,7 +79,8 @@ class LauncherSession:
         await answer
         if self.stream.refusal is not None:
             self._leave()  # it was never attached, so it is not detached either
-            log.event("launcher_refused", node=hello.node, incarnation=hello.incarnation, why=str(self.stream.refusal))
+            why = str(self.stream.refusal)
+            log.event("launcher_refused", node=hello.node, incarnation=hello.incarnation, sentence=why)
             raise self.stream.refusal
         log.event(
             "launcher_attached",
@@ -100,7 +101,7 @@ class LauncherSession:
                 self._take(wire.observed_of(message.observed), _beat_of(message.observed))
             self.stream.end()  # the launcher closed its side
         except RpcProblem as problem:
-            log.event("message_refused", node=self._node, stream=self._name, why=str(problem))
+            log.event("message_refused", node=self._node, stream=self._name, sentence=str(problem))
             self.stream.end(problem)
         except Exception as error:  # the root of this task: what cannot be read at all costs its own stream only
             log.event("message_unreadable", node=self._node, stream=self._name, error=repr(error))

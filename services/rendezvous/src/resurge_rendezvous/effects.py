@@ -85,7 +85,7 @@ class RdzvEffects:
         except PolicySilent:
             log.event("policy_silent", incident=view.incident, round=view.round, limit_s=limit_s)
         except NoVerdict as problem:
-            log.event("policy_unavailable", incident=view.incident, round=view.round, why=str(problem))
+            log.event("policy_unavailable", incident=view.incident, round=view.round, sentence=str(problem))
             self._desk.post_if_ready(VerdictUnavailable(self._desk.stamp(), view.incident, view.round, str(problem)))
         except Exception as error:  # the root of this task: without an answer the core's deadline decides at the latest
             log.event("policy_call_failed", incident=view.incident, round=view.round, error=repr(error))

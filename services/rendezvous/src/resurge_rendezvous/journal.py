@@ -43,7 +43,7 @@ def restored(machine: Machine[Any], journal: Journal, job_id: str) -> Restored[J
     if found.damage is not None:
         log.event(
             "journal_damaged",
-            why=found.damage.sentence,
+            sentence=found.damage.sentence,
             last_whole_seq=found.damage.last_whole_seq,
             entries_lost=found.damage.entries_lost,
             set_aside=found.damage.set_aside or None,

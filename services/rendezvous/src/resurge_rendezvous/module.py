@@ -142,7 +142,7 @@ class RendezvousModule:
             log.event("facts_not_told", what=type(event).__name__, error=repr(error))
 
     def _failed(self, failure: JournalFailed) -> None:
-        log.event("journal_failed", why=str(failure))
+        log.event("journal_failed", sentence=str(failure))
         self.desk.close(Because(Reason.JOURNAL_FAILED, str(failure)))
         self._ports.on_failed(str(failure))
 

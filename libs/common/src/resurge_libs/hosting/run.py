@@ -60,7 +60,7 @@ class Ending:
 
     def failed(self, sentence: str) -> None:
         """A service can no longer decide."""
-        log.event("host_failed", why=sentence)
+        log.event("host_failed", sentence=sentence)
         self._exit_when_ended = False  # from here on no end of the job calls this off
         self._after(FAILED_LINGER_S, EXIT_FAILED, sentence)
 
@@ -135,7 +135,7 @@ async def _serve(prog: str, plan: HostPlan, claimed: StateDir | None) -> int:
         _watch_signals(ending)
         _say_ready(prog, plan, bound, claimed)
         code = await ending.wait()
-        log.event("host_stopping", code=code, why=ending.reason)
+        log.event("host_stopping", exit_code=code, sentence=ending.reason)
         await health.enter_graceful_shutdown()
         return code
     finally:

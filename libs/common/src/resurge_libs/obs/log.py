@@ -1,7 +1,8 @@
 """Log events: a fixed name and typed fields, at state changes, on stderr. Decides nothing, never raises.
 
 JSON lines for machines, one readable line for people; who speaks (job, node, incarnation, generation, incident) is
-bound once per task.
+bound once per task. Why something happened is always `reason`, a code of the catalogue, and `sentence`; what a process
+ended with is `exit_code`; what was raised is `error`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from enum import Enum
 from typing import Any, TextIO
 
 _bound: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("resurge_log_bound", default=())
-
-BOUND_FIELDS = ("job", "node", "incarnation", "generation", "incident", "service")
 
 
 class _Sink:

@@ -236,11 +236,11 @@ class WarmStart:
                 log.event("fork_server_ready", pid=server.popen.pid, after_s=after_s, modules=names)
                 for module in modules:
                     if module.error:
-                        log.event("preload_failed", module=module.name, why=module.error)
+                        log.event("preload_failed", module=module.name, sentence=module.error)
                 self._settle()
             case orders.Unfit(sentence):
                 self._absent, self._failures = f"the fork server must not be forked: {sentence}", FAILURES_LIMIT
-                log.event("fork_server_unfit", code=Reason.STARTED_COLD, why=sentence)
+                log.event("fork_server_unfit", reason=Reason.STARTED_COLD, sentence=sentence)
                 self._ended()
             case _:
                 self._ended()
@@ -269,7 +269,7 @@ class WarmStart:
         if self._failures < FAILURES_LIMIT:
             self._failures += 1
             self._absent = f"the fork server has ended ({code})"
-            log.event("fork_server_ended", pid=server.popen.pid, code=code, was_ready=server.is_ready)
+            log.event("fork_server_ended", pid=server.popen.pid, exit_code=code, was_ready=server.is_ready)
             if self._failures < FAILURES_LIMIT and self._loop is not None and not self._closed:
                 pause_s = min(BACKOFF_FIRST_S * 2 ** (self._failures - 1), BACKOFF_MAX_S)
                 self._next_start = self._loop.call_later(pause_s, self.begin)
