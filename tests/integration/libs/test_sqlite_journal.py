@@ -64,6 +64,22 @@ def test_a_snapshot_shortens_the_replay_and_keeps_the_history(tmp_path):
     journal.close()
 
 
+def test_a_long_job_keeps_a_bounded_journal_that_can_still_start_from_its_older_snapshot(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "ENTRIES_KEPT", 5)
+    journal = SqliteJournal(tmp_path, "job")
+    for first in range(1, 60, 3):
+        journal.append([entry(n) for n in range(first, first + 3)]).result()
+        journal.snapshot(Snapshot(first + 2, b"state", b"digest", 2)).result()
+    assert [e.seq for e in journal.history(1, 100)] == [56, 57, 58, 59, 60]
+    journal.close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("UPDATE snapshots SET body = x'00' WHERE seq = 60")
+    journal, replay = reopened(tmp_path)
+    assert replay.snapshot == Snapshot(57, b"state", b"digest", 2)
+    assert [e.seq for e in replay.entries] == [58, 59, 60] and replay.damage is None
+    journal.close()
+
+
 def test_a_gap_in_the_numbers_is_a_failure_for_good(tmp_path):
     journal = SqliteJournal(tmp_path, "job")
     with pytest.raises(JournalFailed, match="entry 2 cannot follow 0"):

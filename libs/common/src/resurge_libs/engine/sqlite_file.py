@@ -24,6 +24,8 @@ WAL_HEADER_BYTES = 32
 WAL_FRAME_HEADER_BYTES = 24
 WAL_MAGIC = (0x377F0682, 0x377F0683)
 SNAPSHOTS_KEPT = 2
+ENTRIES_KEPT = 20_000
+"""Entries that stay readable behind a snapshot: opening checks the whole file, and must take no longer as a job ages."""
 MAX_SET_ASIDE = 1000
 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -108,13 +110,14 @@ def create(path: Path, job: str, content: Content | None = None) -> None:
 
 
 def insert_snapshot(db: sqlite3.Connection, row: SnapshotRow) -> None:
-    """Store a snapshot and forget all but the last few."""
+    """Store a snapshot; forget all but the last few, and old entries that none of those needs."""
     digest = hashlib.sha256(row.body + row.chain).digest()
     db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (row.seq, row.body, row.chain, digest))
     db.execute(
         "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)",
         (SNAPSHOTS_KEPT,),
     )
+    db.execute("DELETE FROM entries WHERE seq <= min((SELECT min(seq) FROM snapshots), ?)", (row.seq - ENTRIES_KEPT,))
 
 
 def connect(path: Path) -> sqlite3.Connection:
