@@ -80,6 +80,20 @@ def test_a_long_job_keeps_a_bounded_journal_that_can_still_start_from_its_older_
     journal.close()
 
 
+def test_a_journal_of_which_a_snapshot_alone_is_left_takes_the_next_snapshot_too(tmp_path):
+    journal = SqliteJournal(tmp_path, "job")
+    journal.append([entry(n) for n in range(1, 6)]).result()
+    journal.snapshot(Snapshot(5, b"state", b"digest", 1)).result()
+    journal.close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("DELETE FROM entries")
+    journal = reopened(tmp_path)[0]
+    journal.snapshot(Snapshot(5, b"state", b"digest", 2)).result()  # as at a start under newer rules
+    journal.append([entry(6)]).result()
+    journal.close()
+    assert [e.seq for e in reopened(tmp_path)[1].entries] == [6]
+
+
 def test_a_gap_in_the_numbers_is_a_failure_for_good(tmp_path):
     journal = SqliteJournal(tmp_path, "job")
     with pytest.raises(JournalFailed, match="entry 2 cannot follow 0"):

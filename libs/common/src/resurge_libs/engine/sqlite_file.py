@@ -25,7 +25,7 @@ WAL_FRAME_HEADER_BYTES = 24
 WAL_MAGIC = (0x377F0682, 0x377F0683)
 SNAPSHOTS_KEPT = 2
 ENTRIES_KEPT = 20_000
-"""Entries that stay readable behind a snapshot: opening checks the whole file, and must take no longer as a job ages."""
+"""Entries that stay readable behind a snapshot: opening reads the whole file, and must not be slower for an old job."""
 MAX_SET_ASIDE = 1000
 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)

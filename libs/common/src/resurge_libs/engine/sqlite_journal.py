@@ -134,7 +134,7 @@ class SqliteJournal:
                     last_seq, chain = entry.seq, sqlite_file.next_chain(chain, entry.seq, body)
                     self._db.execute("INSERT INTO entries VALUES (?, ?, ?)", (last_seq, body, chain))
                 if work.snapshot is not None:
-                    self._write_snapshot(work.snapshot)
+                    self._write_snapshot(work.snapshot, last_seq, chain)
             self._db.execute("COMMIT")
         except Exception:
             if self._db.in_transaction:
@@ -142,11 +142,14 @@ class SqliteJournal:
             raise
         self._last_seq, self._chain = last_seq, chain
 
-    def _write_snapshot(self, snapshot: Snapshot) -> None:
-        found = self._db.execute("SELECT chain FROM entries WHERE seq = ?", (snapshot.seq,)).fetchone()
-        if found is None:
-            raise ValueError(f"a snapshot after entry {snapshot.seq}, which was never appended")
-        sqlite_file.insert_snapshot(self._db, SnapshotRow(snapshot.seq, snapshot_to_bytes(snapshot), found[0]))
+    def _write_snapshot(self, snapshot: Snapshot, last_seq: int, last_chain: bytes) -> None:
+        chain = last_chain
+        if snapshot.seq != last_seq:  # the last entry itself may be known by an older snapshot alone
+            found = self._db.execute("SELECT chain FROM entries WHERE seq = ?", (snapshot.seq,)).fetchone()
+            if found is None:
+                raise ValueError(f"a snapshot after entry {snapshot.seq}, which was never appended")
+            chain = found[0]
+        sqlite_file.insert_snapshot(self._db, SnapshotRow(snapshot.seq, snapshot_to_bytes(snapshot), chain))
 
 
 def _open(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage | None]:
