@@ -1,6 +1,7 @@
 """What leaves of a recovery: the whole trace once, amendments without doubles, and what a crash cut off again."""
 
 import json
+from threading import Event
 
 import pytest
 
@@ -85,6 +86,34 @@ def test_an_amendment_exports_only_what_is_new_and_the_last_line_holds(exporting
     assert [span["name"] for span in exported(tmp_path)] == ["recovery", "detect", "teardown", "first_step"]
     (told,) = read_recoveries(tmp_path).recoveries
     assert len(told.spans) == 3 and told.generation_to == 8
+
+
+class HeldSink:
+    """Takes spans only when it is let: a slow disk."""
+
+    def __init__(self) -> None:
+        self.free, self.spans = Event(), []
+
+    def export(self, spans) -> None:
+        self.free.wait(5)
+        self.spans.extend(spans)
+
+    def close(self, limit_s: float = 1.0) -> None:
+        pass
+
+
+def test_many_amendments_in_a_row_are_written_once(tmp_path):
+    sink = HeldSink()
+    export = RecoveryExport(tmp_path, sink)
+    late = [RecoverySpan("spawn", Wall(100.6), Wall(101.0), NodeId(f"n{number}")) for number in range(50)]
+    for count in range(len(late) + 1):
+        export.export(record(*late[:count]))
+    sink.free.set()
+    export.close()
+    assert len((tmp_path / "recoveries.jsonl").read_text().splitlines()) <= 3, "one under way, one behind it"
+    (told,) = read_recoveries(tmp_path).recoveries
+    assert len(told.spans) == 2 + len(late)
+    assert len(sink.spans) == len({span.span_id for span in sink.spans}) == 1 + 2 + len(late)
 
 
 def test_what_a_crash_cut_off_is_exported_at_the_next_start_and_nothing_twice(exporting, tmp_path):

@@ -35,13 +35,18 @@ class RecoveryExport:
     def __init__(self, state_dir: Path | None, sink: SpanSink) -> None:
         self._state_dir, self._sink = state_dir, sink
         self._job: rendezvous_pb2.Job | None = None
+        self._newest: dict[IncidentId, model.RecoveryRecord] = {}
         self._lock = Lock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="recovery-export")
         self._exported: OrderedDict[IncidentId, set[SpanId]] = OrderedDict()
 
     def export(self, record: model.RecoveryRecord) -> None:
-        """Export a record that was closed or amended; returns at once."""
-        self._writer.submit(self._export, record)
+        """Export a record that was closed or amended; of amendments in a row only the last is. Returns at once."""
+        with self._lock:
+            is_under_way = record.incident in self._newest
+            self._newest[record.incident] = record
+        if not is_under_way:
+            self._writer.submit(self._export_newest, record.incident)
 
     def show_job(self, job: rendezvous_pb2.Job) -> None:
         """Replace `job.json`; of several changes in a row only the newest is written."""
@@ -63,13 +68,22 @@ class RecoveryExport:
     def _catch_up(self, records: tuple[model.RecoveryRecord, ...]) -> None:
         if self._state_dir is None:
             return
-        known = {found.incident_id for found in read_recoveries(self._state_dir).recoveries}
+        try:
+            known = {found.incident_id for found in read_recoveries(self._state_dir).recoveries}
+        except OSError as error:
+            log.event("recoveries_not_read", error=error.strerror)
+            return
         for record in records:
             if record.incident in known:
                 self._exported[record.incident] = {span.span_id for span in spans_of(record)}
             else:
                 self._export(record)
         self._forget()
+
+    def _export_newest(self, incident: IncidentId) -> None:
+        with self._lock:
+            record = self._newest.pop(incident)
+        self._export(record)
 
     def _export(self, record: model.RecoveryRecord) -> None:
         try:
