@@ -15,6 +15,7 @@ from pathlib import Path
 
 import grpc
 
+from resurge_api.common.v1 import ids_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_api.rendezvous.v1 import rendezvous_pb2_grpc
 from resurge_libs.core.refusals import Refused, RpcProblem, StaleGeneration, Unready, Unsure
@@ -83,14 +84,17 @@ class Clerk:
     def __init__(self, name: str, answered: Answered) -> None:
         self._name, self._answered = name, answered
         self._count = 0
-        self._token = None
+        self._token: ids_pb2.FencingToken | None = None
         self._open: pb.AddRequest | pb.PutRequest | None = None
 
     def turn(self, stub: rendezvous_pb2_grpc.RendezvousServiceStub) -> None:
         """One try of the write that is open, or of the next one."""
         try:
             if self._token is None:
-                self._token = call_sync(stub.GetJob, pb.GetJobRequest(), CALL_LIMIT_S).job.token
+                token = call_sync(stub.GetJob, pb.GetJobRequest(), CALL_LIMIT_S).job.token
+                if not token.job_id:
+                    return  # no launcher has opened the job yet
+                self._token = token
             if self._open is None:
                 self._open = self._next()
             if isinstance(self._open, pb.AddRequest):

@@ -51,6 +51,11 @@ def use_of(pids: list[int]) -> Use:
     return Use(cpu_s, wake_ups)
 
 
+def _own_wake_ups(pids: list[int]) -> int:
+    """Of the first threads, which run the event loops; gRPC's own threads look for work by themselves all the time."""
+    return sum(_voluntary(Path(f"/proc/{pid}/task/{pid}")) for pid in pids)
+
+
 def _voluntary(task: Path) -> int:
     with contextlib.suppress(OSError):
         for line in (task / "status").read_text().splitlines():
@@ -76,6 +81,7 @@ def measure(job: SmallJob, seconds: float) -> dict[str, dict[str, float]]:
     threading.Event().wait(SETTLE_S)
     pids = groups(job)
     before, began = {name: use_of(group) for name, group in pids.items()}, time.monotonic()
+    own = {name: _own_wake_ups(group) for name, group in pids.items()}
     threading.Event().wait(seconds)
     took_s = time.monotonic() - began
     found = {}
@@ -84,11 +90,12 @@ def measure(job: SmallJob, seconds: float) -> dict[str, dict[str, float]]:
         found[name] = {
             "cpu_pct": round(100 * used.cpu_s / took_s, 2),
             "wake_ups_per_s": round(used.wake_ups / took_s, 1),
+            "own_wake_ups_per_s": round((_own_wake_ups(group) - own[name]) / took_s, 1),
             "processes": len(group),
         }
         print(
             f"{name:10s} {found[name]['cpu_pct']:6.2f} % of a core  {found[name]['wake_ups_per_s']:6.1f} wake-ups/s"
-            f"  {len(group)} process(es)",
+            f" ({found[name]['own_wake_ups_per_s']} of event loops)  {len(group)} process(es)",
             flush=True,
         )
     return found
@@ -115,6 +122,7 @@ def main() -> int:
         "wake_ups_per_s": max(node["wake_ups_per_s"] for node in nodes),
         "control_cpu_pct": found["control"]["cpu_pct"],
         "control_wake_ups_per_s": found["control"]["wake_ups_per_s"],
+        "own_wake_ups_per_s": max(node["own_wake_ups_per_s"] for node in nodes),
         "warm": told.warm,
         **about,
         "notes": [

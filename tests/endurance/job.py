@@ -39,8 +39,8 @@ class Shape:
     """Rendezvous and policy are processes of their own; else one process serves both."""
     max_restarts: int = 1000
     pace_s: float = 0.02
-    flags: tuple[str, ...] = ()
-    """More flags for every launcher."""
+    flags: tuple[str, ...] = ("--warm", "off")
+    """More flags for every launcher. Without torch in the workers there is nothing to keep warm."""
 
     @property
     def launchers(self) -> tuple[str, ...]:
@@ -65,6 +65,9 @@ class SmallJob:
     folder: Path
     job_id: str
     shape: Shape
+    script: Path = WORKER
+    node_ranks: dict[str, int] = field(default_factory=dict)
+    """Where they differ from the order of names."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -119,10 +122,10 @@ class SmallJob:
         shape = self.shape
         nnodes = f"{shape.nodes}:{shape.nodes + shape.spares}"
         where = ["--rdzv-endpoint", self.endpoint, "--rdzv-conf", "is_host=false", "--local-addr", "127.0.0.1"]
-        where += ["--node-id", name, "--node-rank", name[1:], "--attempt", "1"]
+        where += ["--node-id", name, "--node-rank", str(self.node_ranks.get(name, name[1:])), "--attempt", "1"]
         where += ["--run-dir", str(self.run_dirs[name]), "--log-dir", str(self.folder / f"logs-{name}")]
         size = ["--nnodes", nnodes, "--nproc-per-node", str(shape.workers), "--max-restarts", str(shape.max_restarts)]
-        job = ["--rdzv-id", self.job_id, *shape.flags, str(WORKER), str(self.folder), str(shape.pace_s)]
+        job = ["--rdzv-id", self.job_id, *shape.flags, str(self.script), str(self.folder), str(shape.pace_s)]
         return [*RESURGE, "run", *where, *size, *job]
 
     def finish(self) -> None:

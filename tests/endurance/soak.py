@@ -123,11 +123,12 @@ def main() -> int:
     parser.add_argument("--restarts", type=int, default=100)
     parser.add_argument("--base", type=int, default=20, help="the restart that the last one is compared with")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--warm", default="off", help="as `resurge run --warm`")
     parser.add_argument("--keep", help="folder for logs and journal")
     told = parser.parse_args()
     about = circumstances()
     folder = Path(told.keep or tempfile.mkdtemp(prefix="resurge-soak-")).resolve()
-    job = SmallJob(folder, f"soak-{os.getpid()}", Shape())
+    job = SmallJob(folder, f"soak-{os.getpid()}", Shape(flags=("--warm", told.warm)))
     failure, result = "", {"runs": told.restarts, "failed": None, "worst": None}
     print(f"soak: two nodes of two workers, {told.restarts} restarts, seed {told.seed}", flush=True)
     try:

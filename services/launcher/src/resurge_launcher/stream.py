@@ -37,6 +37,7 @@ from resurge_libs.core.refusals import (
     WrongJob,
 )
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.obs import log
 from resurge_libs.rpc.auth import token_metadata
 from resurge_libs.rpc.channel import open_channel
 from resurge_libs.rpc.endpoint import Endpoint
@@ -45,6 +46,8 @@ from resurge_libs.rpc.errors import problem_of
 GOODBYE_LIMIT_S = 0.5
 """How long the last observed state may take to leave."""
 KEPT_TRIES = 16
+SILENT_TRIES_S = 3.0
+"""A control plane that starts beside its launchers needs about so long; later than this, people are told."""
 _HOPELESS = (WrongJob, VersionMismatch, BadRequest, Unauthenticated, NotYourNode, Unimplemented)
 
 
@@ -79,6 +82,7 @@ class ControlStream:
         self.failed_tries: deque[ConnectAttempt] = deque(maxlen=KEPT_TRIES)
         """The last tries that failed, for a launcher that never met its control plane."""
         self.is_up = False
+        self._met = self._said_awaited = False
 
     def start(self) -> asyncio.Task[None]:
         """Begin to connect; needs a running loop. The task ends after `stop` and after a definite refusal."""
@@ -162,8 +166,16 @@ class ControlStream:
         if not self._closing:
             after_s = time.monotonic() - self._began_at
             self.failed_tries.append(attempt_of(str(self._where.endpoint), sentence, after_s))
+            self._say_awaited(sentence, after_s)
             self._post(h.StreamLost(sentence))
         return not self._closing
+
+    def _say_awaited(self, sentence: str, after_s: float) -> None:
+        if self._met or self._said_awaited or after_s < SILENT_TRIES_S:
+            return
+        self._said_awaited = True
+        limit_s = self._where.limits.first_contact_limit_s
+        log.event("control_awaited", why=sentence, tries=len(self.failed_tries), limit_s=limit_s)
 
     # --------------------------------------------------------------------------------------------------- sending
 
@@ -212,7 +224,7 @@ class ControlStream:
 
     def _received(self, desired: attach_pb2.Desired) -> None:
         if not self.is_up:
-            self.is_up = True
+            self.is_up = self._met = True
             self._post(h.StreamUp())
         event = desired_from_proto(desired)
         if event is not None:
