@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resurge_launcher.commands.build import Surroundings, entry_of, prove_directories, run_settings
+from resurge_launcher.commands.build import Surroundings, entry_of, prove_directories, run_settings, token_of
 from resurge_launcher.commands.sources import resolve
 from resurge_launcher.flags import BY_NAME
 from resurge_launcher.settings import EntryKind
@@ -169,6 +169,11 @@ def test_refused(script, given, field, word):
     problem = refusal(script, **given)
     assert problem.field == field
     assert word in str(problem)
+
+
+def test_a_secret_with_a_line_end_is_refused_at_start():
+    with pytest.raises(UsageProblem, match="RESURGE_JOB_TOKEN: begins or ends with white space"):
+        token_of(None, {"RESURGE_JOB_TOKEN": "secret\n"})
 
 
 @pytest.mark.parametrize(

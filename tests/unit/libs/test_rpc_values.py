@@ -10,7 +10,7 @@ from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs.traceparent import TraceContext, parse_traceparent
-from resurge_libs.rpc.auth import TokenMissing, is_right, require_token
+from resurge_libs.rpc.auth import TokenFlawed, TokenMissing, is_right, require_token
 from resurge_libs.rpc.context import call_metadata, trace_of
 from resurge_libs.rpc.deadline import Deadline
 from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
@@ -74,6 +74,13 @@ def test_this_host_is_known_by_its_names_and_addresses():
     assert parse_endpoint("127.0.0.1:1").names_this_host()
     assert not parse_endpoint("192.0.2.7:1").names_this_host()  # an address for documents, nobody's
     assert not parse_endpoint("no-such-host.invalid:1").names_this_host()
+
+
+@pytest.mark.parametrize("token", ["secret\n", " secret", "s\u00e9cret", "se\ncret"])
+def test_a_token_that_no_call_could_carry_is_refused_at_start(token: str):
+    for text in ("unix:/tmp/s", "127.0.0.1:1", "10.0.0.1:1"):
+        with pytest.raises(TokenFlawed, match="RESURGE_JOB_TOKEN"):
+            require_token(parse_endpoint(text), token)
 
 
 def test_tokens_are_compared_whole():

@@ -19,7 +19,7 @@ from resurge_libs.core.trace_ids import span_id_of, trace_id_of
 from resurge_libs.core.verdict import SOURCE_POLICY, IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.names import SpanName
 from resurge_libs.obs.traceparent import TraceContext
-from resurge_libs.rpc.auth import TokenMissing
+from resurge_libs.rpc.auth import TokenProblem
 from resurge_libs.rpc.channel import open_channel
 from resurge_libs.rpc.context import call_metadata
 from resurge_libs.rpc.endpoint import Endpoint
@@ -93,7 +93,7 @@ class GrpcPolicy:
                 raise NoVerdict("no address of a restart policy is known here")
             try:
                 self._channel = open_channel(endpoint, self._limits, self._token)
-            except TokenMissing as error:
+            except TokenProblem as error:
                 raise NoVerdict(str(error)) from error
         return self._channel
 

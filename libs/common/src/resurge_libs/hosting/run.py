@@ -24,7 +24,7 @@ from resurge_libs.hosting.state_dir import StateDir, claim
 from resurge_libs.hosting.usage import UsageError
 from resurge_libs.obs import log
 from resurge_libs.obs.sinks import make_sinks
-from resurge_libs.rpc.auth import TokenMissing, require_token
+from resurge_libs.rpc.auth import TokenProblem, require_token
 from resurge_libs.rpc.endpoint import Endpoint, EndpointProblem
 from resurge_libs.rpc.server import add_health_and_reflection, listen, make_server
 
@@ -91,7 +91,7 @@ def run(prog: str, plan: HostPlan) -> int:
     log.configure(as_json=plan.host.log_json)
     try:
         require_token(plan.listen, plan.token)
-    except TokenMissing as error:
+    except TokenProblem as error:
         raise UsageError(FIELD, str(error), "set RESURGE_JOB_TOKEN") from error
     check_free(plan.listen)
     claimed = claim(plan.host.state_dir) if plan.host.state_dir is not None else None

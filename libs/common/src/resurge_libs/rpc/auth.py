@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from resurge_libs.core.refusals import Unauthenticated
-from resurge_libs.rpc.endpoint import Endpoint, EndpointProblem
+from resurge_libs.rpc.endpoint import Endpoint, EndpointProblem, token_flaw
 
 TOKEN_KEY = "x-resurge-job-token"
 TOKEN_VARIABLE = "RESURGE_JOB_TOKEN"
@@ -23,12 +23,24 @@ OPEN_METHODS = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
-class TokenMissing(EndpointProblem):
+class TokenProblem(EndpointProblem):
+    """The job token cannot serve at this endpoint."""
+
+
+class TokenMissing(TokenProblem):
     """An endpoint that others can reach has no token."""
 
 
+class TokenFlawed(TokenProblem):
+    """The token cannot travel as call metadata."""
+
+
 def require_token(endpoint: Endpoint, token: str | None) -> None:
-    """Raise TokenMissing where the endpoint is neither loopback nor a Unix socket and no token is set."""
+    """Raise TokenMissing where the endpoint is neither loopback nor a Unix socket and no token is set, TokenFlawed for
+    one that no call could carry."""
+    flaw = token_flaw(token or "")
+    if flaw:
+        raise TokenFlawed(f"{TOKEN_VARIABLE} {flaw}: set it to one line of printable characters")
     if endpoint.needs_token and not token:
         raise TokenMissing(
             f"endpoint {endpoint} can be reached from other machines, so {TOKEN_VARIABLE} must be set to a shared "

@@ -12,7 +12,7 @@ from resurge_libs.rpc.options import channel_options
 
 
 def open_channel(endpoint: Endpoint, limits: TimeLimits, token: str | None = None) -> grpc.aio.Channel:
-    """An asyncio channel. Raises TokenMissing for an endpoint that needs a token when there is none.
+    """An asyncio channel. Raises TokenProblem where the token is missing or flawed.
 
     The token itself travels in each call's metadata: see `rpc.context.call_metadata`.
     """
@@ -21,6 +21,6 @@ def open_channel(endpoint: Endpoint, limits: TimeLimits, token: str | None = Non
 
 
 def open_sync_channel(endpoint: Endpoint, limits: TimeLimits, token: str | None = None) -> grpc.Channel:
-    """A channel for blocking calls, as command-line tools make them. Raises TokenMissing as `open_channel` does."""
+    """A channel for blocking calls, as command-line tools make them. Raises TokenProblem as `open_channel` does."""
     require_token(endpoint, token)
     return grpc.insecure_channel(endpoint.target, options=channel_options(limits))

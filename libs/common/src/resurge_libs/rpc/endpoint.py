@@ -25,6 +25,16 @@ class EndpointTaken(EndpointProblem):
     """Another process listens there."""
 
 
+def token_flaw(token: str) -> str:
+    """What keeps a job token from travelling as call metadata, as a clause; empty when nothing does.
+
+    A secret read from a file often ends in a line end, and gRPC would refuse it at the first call.
+    """
+    if token != token.strip():
+        return "begins or ends with white space"
+    return "" if token.isascii() and token.isprintable() else "holds other than printable ASCII characters"
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a service listens: a host and port, or the path of a Unix socket."""

@@ -32,7 +32,7 @@ def make_server(
 def listen(server: grpc.aio.Server, endpoint: Endpoint, token: str | None = None) -> Endpoint:
     """Bind the endpoint and return it with the port that was given for port 0.
 
-    Raises TokenMissing, EndpointTaken when another process listens there, EndpointProblem when it cannot be bound.
+    Raises TokenProblem, EndpointTaken when another process listens there, EndpointProblem when it cannot be bound.
     """
     require_token(endpoint, token)
     if endpoint.is_unix:

@@ -18,7 +18,7 @@ from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostContro
 from resurge_launcher.usage import UsageProblem
 from resurge_launcher.warm.plan import why_never_warm
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
-from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.endpoint import Endpoint, token_flaw
 
 Resolved = Mapping[str, Sourced]
 
@@ -221,6 +221,9 @@ def limits_of(resolved: Resolved, given: Mapping[str, float]) -> TimeLimits:
 def token_of(endpoint: Endpoint | None, environ: Mapping[str, str]) -> str:
     """The job's shared secret; a must where other machines can reach the endpoint."""
     token = environ.get("RESURGE_JOB_TOKEN", "")
+    flaw = token_flaw(token)
+    if flaw:
+        raise UsageProblem("RESURGE_JOB_TOKEN", flaw, "Set it to one line of printable characters.")
     if endpoint is not None and endpoint.needs_token and not token:
         raise UsageProblem(
             "RESURGE_JOB_TOKEN",
