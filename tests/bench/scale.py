@@ -1,0 +1,241 @@
+"""One rendezvous process on one core, real gRPC, N simulated launchers with a connection each: what does it cost?
+
+The service's own processor seconds are the main figure, wall time is the second: launchers and service share a small
+machine. Measured for each size: the round is formed, the teardown order after a fault has reached the last launcher,
+processor time while idle, memory. The report holds the targets.
+
+    python -m tests.bench.scale [--sizes 100,1000,10000] [--faults N] [--idle-s S] [--keep DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.scale_report import Measured, report
+
+NODES_PER_PROCESS = 2_500
+FAULTS = {100: 40, 1_000: 20, 10_000: 3}
+READY_LIMIT_S = 20.0
+STEP_LIMIT_S = 60.0
+POLL_S = 0.02
+LINE_LIMIT_S = 180.0
+
+
+class Clients:
+    """One process with some of the launchers."""
+
+    def __init__(self, target: str, first: int, count: int, nodes: int, log: Path) -> None:
+        command = [sys.executable, "-m", "tests.bench.scale_clients", target, str(first), str(count), str(nodes)]
+        self.stderr = log.open("w")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, text=True
+        )
+
+    def send(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a client process is gone; see {self.stderr.name}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.send("quit")
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.stderr.close()
+
+
+class Fleet:
+    """All client processes, asked together."""
+
+    def __init__(self, target: str, nodes: int, out: Path) -> None:
+        self.parts = [
+            Clients(target, first, min(NODES_PER_PROCESS, nodes - first), nodes, out / f"clients-{first}.log")
+            for first in range(0, nodes, NODES_PER_PROCESS)
+        ]
+        self.nodes = nodes
+
+    def ask(self, command: str) -> list[dict[str, Any]]:
+        """The answers of all, to a command that all got at the same time."""
+        for part in self.parts:
+            part.send(command)
+        return [part.answer() for part in self.parts]
+
+    def fault(self) -> float:
+        """Kill one worker; when."""
+        self.parts[0].send("fault")
+        return float(self.parts[0].answer()["at"])
+
+    def all_reached(self, kind: str, generation: int) -> float | None:
+        """When the last launcher was told; None while some were not."""
+        answers = self.ask(f"reached {kind} {generation}")
+        if sum(answer["count"] for answer in answers) < self.nodes:
+            return None
+        return float(max(answer["last"] for answer in answers))
+
+    def wait(self, kind: str, generation: int) -> float | None:
+        """As `all_reached`, but waits; None when the limit passed."""
+        give_up_at = time.monotonic() + STEP_LIMIT_S
+        while time.monotonic() < give_up_at:
+            at = self.all_reached(kind, generation)
+            if at is not None:
+                return at
+            time.sleep(POLL_S if self.nodes < 5_000 else POLL_S * 10)
+        return None
+
+    def missing(self, kind: str, generation: int) -> tuple[int, list[str]]:
+        """How many were not told, and what some of them met instead."""
+        answers = self.ask(f"reached {kind} {generation}")
+        errors = [error for answer in answers for error in answer["errors"]]
+        return self.nodes - sum(answer["count"] for answer in answers), errors[:3]
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()
+
+
+@contextlib.contextmanager
+def service(core: int, state_dir: Path, log: Path) -> Iterator[tuple[psutil.Process, str]]:
+    """Rendezvous alone, pinned to one core before its first thread starts; its process and address."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})  # threads inherit it, so it is set before the process begins
+    command = [sys.executable, "-m", "resurge_rendezvous", "--listen", "127.0.0.1:0", "--state-dir", str(state_dir)]
+    profile = os.environ.get("SCALE_PROFILE")
+    if profile:
+        command[1:3] = ["-m", "tests.bench.scale_profile", profile]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        os.sched_setaffinity(0, mine)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            if "endpoint" not in words:
+                raise SystemExit(f"the service did not start; see {log}")
+            yield psutil.Process(process.pid), words["endpoint"]
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def established(pid: int, port: int) -> int:
+    """TCP connections that the kernel holds established at the service's port."""
+    count = 0
+    for table in ("tcp", "tcp6"):  # gRPC binds IPv4 addresses through IPv6 sockets where there are any
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            count += words[3] == "01" and int(words[1].rsplit(":", 1)[1], 16) == port
+    return count
+
+
+def measure(nodes: int, given: argparse.Namespace, out: Path) -> Measured:
+    """One size, from connecting to the last of its faults."""
+    found = Measured(nodes, load=os.getloadavg()[0])
+    cores = sorted(os.sched_getaffinity(0))
+    out.mkdir(parents=True, exist_ok=True)
+    with service(cores[0], out / "state", out / "service.log") as (process, target):
+        os.sched_setaffinity(0, set(cores[1:]) or set(cores))
+        found.rss_before_mib = process.memory_info().rss / 2**20
+        fleet = Fleet(target, nodes, out)
+        try:
+            _measure(found, fleet, process, int(target.rsplit(":", 1)[1]), given)
+        finally:
+            fleet.close()
+            os.sched_setaffinity(0, set(cores))
+    print(found.line(), flush=True)
+    return found
+
+
+def _measure(found: Measured, fleet: Fleet, process: psutil.Process, port: int, given: argparse.Namespace) -> None:
+    began = time.monotonic()
+    fleet.ask("connect")
+    found.connect_s = time.monotonic() - began
+    found.connections = established(process.pid, port)
+    assert found.connections == found.nodes, f"{found.connections} connections for {found.nodes} launchers"
+    used = cpu_s(process)
+    joined = min(answer["began"] for answer in fleet.ask("join"))
+    formed = fleet.wait("run", 1)
+    found.lost_joins, found.errors = fleet.missing("run", 1)
+    if formed is None:
+        return
+    found.formed_s, found.service_cpu_s = formed - joined, cpu_s(process) - used
+    time.sleep(given.settle_s)
+    found.rss_mib = process.memory_info().rss / 2**20
+    _measure_idle(found, fleet, process, given.idle_s)
+    for number in range(1, 1 + (given.faults or FAULTS.get(found.nodes, 5))):
+        used = cpu_s(process)
+        at = fleet.fault()
+        down, up = fleet.wait("down", number), fleet.wait("run", number + 1)
+        if down is None or up is None:
+            found.errors.append(f"after fault {number} not every launcher was told")
+            return
+        found.fanouts_s.append(down - at)
+        found.reformed_s.append(up - at)
+        time.sleep(given.settle_s)  # until every rank's first step is there: the next fault is a new incident
+        found.fault_cpu_s.append(cpu_s(process) - used)
+    found.rss_end_mib = process.memory_info().rss / 2**20
+
+
+def _measure_idle(found: Measured, fleet: Fleet, process: psutil.Process, for_s: float) -> None:
+    used, beats, began = cpu_s(process), sum(answer["beats"] for answer in fleet.ask("beats")), time.monotonic()
+    time.sleep(for_s)
+    took_s = time.monotonic() - began
+    found.idle_cpu_pct = (cpu_s(process) - used) / took_s * 100
+    found.beats_per_s = (sum(answer["beats"] for answer in fleet.ask("beats")) - beats) / took_s
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="100,1000,10000")
+    parser.add_argument("--faults", type=int, default=0, help="faults per size; 0: by size")
+    parser.add_argument("--idle-s", type=float, default=10.0)
+    parser.add_argument("--settle-s", type=float, default=1.0)
+    parser.add_argument("--keep", type=Path, help="keep logs and journals here")
+    given = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    out = given.keep or Path(tempfile.mkdtemp(prefix="resurge-scale-"))
+    load = os.getloadavg()[0]
+    try:
+        sizes = [measure(int(size), given, out / size) for size in given.sizes.split(",")]
+    finally:
+        if given.keep is None:
+            shutil.rmtree(out, ignore_errors=True)
+    return 0 if report(sizes, load) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

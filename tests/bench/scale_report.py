@@ -1,0 +1,127 @@
+"""Turns what was measured at each size into a table, the targets one by one, and one JSON object as the last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+FORMED_LIMIT_S = {1_000: 1.0, 10_000: 5.0}
+FANOUT_LIMIT_MS = {1_000: 150.0, 10_000: 1_500.0}
+IDLE_LIMIT_PCT = {1_000: 20.0}
+LINE_LIMIT = 1.3
+"""From one size to the next, cost per launcher may grow by so much and still be called a line."""
+
+
+@dataclass
+class Measured:
+    """One size."""
+
+    nodes: int
+    load: float
+    connections: int = 0
+    connect_s: float | None = None
+    formed_s: float | None = None
+    service_cpu_s: float | None = None
+    lost_joins: int = 0
+    fanouts_s: list[float] = field(default_factory=list)
+    reformed_s: list[float] = field(default_factory=list)
+    fault_cpu_s: list[float] = field(default_factory=list)
+    idle_cpu_pct: float | None = None
+    beats_per_s: float | None = None
+    rss_before_mib: float = 0.0
+    rss_mib: float | None = None
+    rss_end_mib: float | None = None
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def fanout_ms_p99(self) -> float | None:
+        """Of the last launcher's wait over all faults; with few faults that is the worst."""
+        ordered = sorted(self.fanouts_s)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1e3 if ordered else None
+
+    def line(self) -> str:
+        """For people, as soon as the size is measured."""
+        fanouts = statistics.median(self.fanouts_s) * 1e3 if self.fanouts_s else None
+        return (
+            f"{self.nodes:6d} launchers, {self.connections} connections (load {self.load:.1f}): connected in "
+            f"{_said(self.connect_s)} s; formed in {_said(self.formed_s)} s with {_said(self.service_cpu_s)} s of CPU; "
+            f"{self.lost_joins} lost joins\n"
+            f"       fault to last order: median {_said(fanouts, 0)} ms, p99 {_said(self.fanout_ms_p99, 0)} ms of "
+            f"{len(self.fanouts_s)}; next generation at the last after {_said(_median(self.reformed_s))} s; "
+            f"CPU per fault {_said(_median(self.fault_cpu_s))} s\n"
+            f"       idle {_said(self.idle_cpu_pct, 1)} % of a core at {_said(self.beats_per_s, 0)} beats/s; "
+            f"{_said(self.rss_mib, 0)} MiB ({self.rss_before_mib:.0f} before, {_said(self.rss_end_mib, 0)} at the end)"
+            + "".join(f"\n       {error}" for error in self.errors)
+        )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def _said(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _rounded(value: float | None, digits: int = 3) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _targets(sizes: Sequence[Measured]) -> list[tuple[bool | None, str]]:
+    rows: list[tuple[bool | None, str]] = []
+
+    def judge(value: float | None, limit: float, what: str) -> None:
+        rows.append((None if value is None else value <= limit, f"{what} <= {limit:g} ({_said(value)})"))
+
+    for size in sizes:
+        rows.append((size.lost_joins == 0 and size.formed_s is not None, f"{size.nodes}: no lost join"))
+        if size.nodes in FORMED_LIMIT_S:
+            judge(size.formed_s, FORMED_LIMIT_S[size.nodes], f"{size.nodes}: round formed, s")
+            judge(size.fanout_ms_p99, FANOUT_LIMIT_MS[size.nodes], f"{size.nodes}: fault to last order, p99, ms")
+        if size.nodes in IDLE_LIMIT_PCT:
+            judge(size.idle_cpu_pct, IDLE_LIMIT_PCT[size.nodes], f"{size.nodes}: idle, % of a core")
+    if len(sizes) > 1 and all(size.service_cpu_s for size in sizes) and all(size.rss_mib for size in sizes):
+        small, large = sizes[0], sizes[-1]
+        times = large.nodes / small.nodes
+        cpu = (large.service_cpu_s or 0.0) / (small.service_cpu_s or 1.0)
+        judge(cpu / times, LINE_LIMIT, f"CPU of a round from {small.nodes} to {large.nodes}, over a line")
+        grown = [((size.rss_mib or 0.0) - size.rss_before_mib) / size.nodes for size in (small, large)]
+        judge(grown[1] / grown[0], LINE_LIMIT, f"memory per launcher from {small.nodes} to {large.nodes}, over a line")
+    return rows
+
+
+def _figures(sizes: Sequence[Measured], load: float) -> dict[str, object]:
+    def by_size(name: str, digits: int = 3) -> dict[str, float | None]:
+        return {str(size.nodes): _rounded(getattr(size, name), digits) for size in sizes}
+
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return {
+        "formed_s": by_size("formed_s"),
+        "fanout_ms_p99": by_size("fanout_ms_p99", 1),
+        "service_cpu_s": by_size("service_cpu_s"),
+        "fault_cpu_s": {str(size.nodes): _rounded(_median(size.fault_cpu_s)) for size in sizes},
+        "reformed_s": {str(size.nodes): _rounded(_median(size.reformed_s)) for size in sizes},
+        "lost_joins": sum(size.lost_joins for size in sizes),
+        "idle_cpu_pct": by_size("idle_cpu_pct", 1),
+        "rss_mib": by_size("rss_mib", 1),
+        "connections": {str(size.nodes): size.connections for size in sizes},
+        "load": round(load, 2),
+        "cores": len(os.sched_getaffinity(0)),
+        "commit": commit or None,
+        "notes": [error for size in sizes for error in size.errors],
+    }
+
+
+def report(sizes: Sequence[Measured], load: float) -> bool:
+    """Print everything; true when no target failed."""
+    print()
+    targets = _targets(sizes)
+    words = {True: "pass", False: "FAIL", None: "not measured"}
+    for judged, what in targets:
+        print(f"{words[judged]:13s} {what}")
+    print(json.dumps(_figures(sizes, load)))
+    return not any(judged is False for judged, _ in targets)
