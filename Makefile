@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-restart netns clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-restart bench-scale netns clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -51,6 +51,9 @@ bench-restart: ## Kill ranks under torchrun, the published peer and Resurge in o
 
 netns: ## Network namespaces as nodes: pulled cables, lost packets, delay, silent DNS (root)
 	@$(BIN)/python -m tests.netns
+
+bench-scale: ## One rendezvous on one core and up to 10,000 launchers: make bench-scale SIZES=100,1000,10000
+	@$(BIN)/python -m tests.bench.scale $(if $(SIZES),--sizes $(SIZES))
 
 clean: ## Remove what the build and the tests left
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist out

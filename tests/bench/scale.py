@@ -32,7 +32,6 @@ FAULTS = {100: 40, 1_000: 20, 10_000: 3}
 READY_LIMIT_S = 20.0
 STEP_LIMIT_S = 60.0
 POLL_S = 0.02
-LINE_LIMIT_S = 180.0
 
 
 class Clients:
@@ -123,9 +122,6 @@ def service(core: int, state_dir: Path, log: Path) -> Iterator[tuple[psutil.Proc
     mine = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})  # threads inherit it, so it is set before the process begins
     command = [sys.executable, "-m", "resurge_rendezvous", "--listen", "127.0.0.1:0", "--state-dir", str(state_dir)]
-    profile = os.environ.get("SCALE_PROFILE")
-    if profile:
-        command[1:3] = ["-m", "tests.bench.scale_profile", profile]
     with log.open("w") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         os.sched_setaffinity(0, mine)
@@ -164,7 +160,8 @@ def measure(nodes: int, given: argparse.Namespace, out: Path) -> Measured:
     """One size, from connecting to the last of its faults."""
     found = Measured(nodes, load=os.getloadavg()[0])
     cores = sorted(os.sched_getaffinity(0))
-    out.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out, ignore_errors=True)  # an old journal would be a job that goes on
+    out.mkdir(parents=True)
     with service(cores[0], out / "state", out / "service.log") as (process, target):
         os.sched_setaffinity(0, set(cores[1:]) or set(cores))
         found.rss_before_mib = process.memory_info().rss / 2**20

@@ -15,7 +15,7 @@ from resurge_libs.core.ids import JobId, NodeId
 from resurge_libs.core.refusals import BadRequest, RpcProblem, WrongJob
 from resurge_libs.obs import log
 from resurge_rendezvous import wire
-from resurge_rendezvous.core.model import BeatReceived, HelloReceived, Observed, ObservedReceived, StreamClosed
+from resurge_rendezvous.core.model import BeatReceived, HelloReceived, ObservedReceived, StreamClosed
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.streams import LauncherStream
 
@@ -32,7 +32,8 @@ class LauncherSession:
         self._node = NodeId("")
         self._is_known = False
         self._heard_at = desk.clock.monotonic()
-        self._last: Observed | None = None
+        self._last: attach_pb2.Observed | None = None
+        """What was said last, without its beat."""
         self.stream = LauncherStream()
 
     @asynccontextmanager
@@ -65,17 +66,18 @@ class LauncherSession:
 
     async def _introduce(self, first: rendezvous_pb2.AttachRequest) -> None:
         hello = wire.hello_of(first.observed, self._desk.limits)
-        observed = wire.observed_of(first.observed)
+        observed, said = wire.observed_of(first.observed), first.observed
         only = self._desk.job_id
         if only and hello.spec.job_id != only:
             raise WrongJob(hello.spec.job_id, JobId(only))
-        beat = _beat_of(first.observed)
+        beat = _beat_of(said)
+        said.ClearField("hello")
         self._node, self._is_known = hello.node, True
         self._desk.streams[self._name] = self.stream
         answer = self._desk.ask_now(
             HelloReceived(self._desk.stamp(), self._name, hello, revision_seen=observed.revision_seen)
         )
-        self._take(observed, beat)  # behind the introduction, in the same inbox
+        self._take(said, beat)  # behind the introduction, in the same inbox
         await answer
         if self.stream.refusal is not None:
             self._leave()  # it was never attached, so it is not detached either
@@ -98,7 +100,7 @@ class LauncherSession:
             async for message in messages:
                 if message.observed.HasField("hello"):
                     raise BadRequest.of("observed.hello", "belongs to the first message of a stream only")
-                self._take(wire.observed_of(message.observed), _beat_of(message.observed))
+                self._take(message.observed, _beat_of(message.observed))
             self.stream.end()  # the launcher closed its side
         except RpcProblem as problem:
             log.event("message_refused", node=self._node, stream=self._name, sentence=str(problem))
@@ -107,13 +109,16 @@ class LauncherSession:
             log.event("message_unreadable", node=self._node, stream=self._name, error=repr(error))
             self.stream.end(BadRequest.of("message", "could not be read: it is malformed or of another release"))
 
-    def _take(self, observed: Observed, beat: Beat | None) -> None:
+    def _take(self, said: attach_pb2.Observed, beat: Beat | None) -> None:
+        said.ClearField("beat")
+        is_news = beat is None or said != self._last  # a beat that says nothing new is only a beat, and is not read
+        observed = wire.observed_of(said) if is_news else None
         self._heard_at = self._desk.clock.monotonic()
         if beat is not None:
             self._desk.post(BeatReceived(self._desk.stamp(), self._name, self._node, *beat))
-        if beat is None or observed != self._last:  # a beat that says nothing new is only a beat
+        if observed is not None:
             self._desk.post(ObservedReceived(self._desk.stamp(), self._name, self._node, observed))
-        self._last = observed
+        self._last = said
 
     def _leave(self) -> bool:
         """Forget the stream; False when it was not known, or not any more."""

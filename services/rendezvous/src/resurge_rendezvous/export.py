@@ -6,6 +6,7 @@ the next start; span ids follow from the incident, so that nothing is doubled. D
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,8 @@ class RecoveryExport:
         self._state_dir, self._sink = state_dir, sink
         self._job: rendezvous_pb2.Job | None = None
         self._newest: dict[IncidentId, model.RecoveryRecord] = {}
+        self.show_took_s = 0.0
+        """How long the last `job.json` kept the interpreter busy."""
         self._lock = Lock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="recovery-export")
         self._exported: OrderedDict[IncidentId, set[SpanId]] = OrderedDict()
@@ -104,8 +107,10 @@ class RecoveryExport:
             job, self._job = self._job, None
         if job is None or self._state_dir is None:
             return
+        began = time.thread_time()
         try:
             write_job(self._state_dir, job)
+            self.show_took_s = time.thread_time() - began
         except OSError as error:
             log.event("job_not_shown", error=error.strerror)
 

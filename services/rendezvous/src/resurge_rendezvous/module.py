@@ -11,6 +11,7 @@ import grpc.aio
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_libs.core import codec
+from resurge_libs.core.instant import Instant
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.engine.memory_journal import MemoryJournal
@@ -36,7 +37,7 @@ SERVICE = rendezvous_pb2.DESCRIPTOR.services_by_name["RendezvousService"].full_n
 
 SHOW_EVERY_S = 0.02
 SHOW_SHARE = 0.05
-"""Share of the event loop's time that pictures of the job may take."""
+"""Share of this process's time that pictures of the job may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class RendezvousModule:
         self._is_over = False
         self._engine: Engine[RdzvState] | None = None
         self._showing: asyncio.TimerHandle | None = None
-        self._show_every_s = SHOW_EVERY_S
+        self._show_not_before = Instant(0.0)
         self._alone: asyncio.TimerHandle | None = None
 
     def _open_journal(self) -> Journal:
@@ -104,8 +105,7 @@ class RendezvousModule:
         await self._effects.stop()
         if self._engine is not None:
             await self._engine.stop()
-            if self._showing is not None:
-                self._showing.cancel()
+            self._hide()
             self._show()
         await self._policy.close()
         await asyncio.get_running_loop().run_in_executor(None, self._journal.close)
@@ -134,6 +134,7 @@ class RendezvousModule:
 
     def _told(self, event: Any, step: Step[RdzvState]) -> None:
         if _is_over(step.state) != self._is_over:  # acknowledgements are no facts, and no picture changes by them
+            self._hurry()  # a host that lives for this job waits for it
             self._changed()
         try:
             for fact in step.facts:
@@ -150,7 +151,19 @@ class RendezvousModule:
         """The job looks different; of many changes in a row only the last is shown."""
         self.desk.wake_if_fenced()
         if self._showing is None:
-            self._showing = asyncio.get_running_loop().call_later(self._show_every_s, self._show)
+            wait_s = max(SHOW_EVERY_S, self._show_not_before - self._world.clock.monotonic())
+            self._showing = asyncio.get_running_loop().call_later(wait_s, self._show)
+
+    def _hurry(self) -> None:
+        """Show it now, whatever the last picture cost."""
+        self._show_not_before = self._world.clock.monotonic()
+        if self._showing is not None and self._showing.when() > asyncio.get_running_loop().time() + SHOW_EVERY_S:
+            self._hide()
+
+    def _hide(self) -> None:
+        if self._showing is not None:
+            self._showing.cancel()
+            self._showing = None
 
     def _show(self) -> None:
         """Tell observers, people, and a host that lives for this job."""
@@ -163,9 +176,10 @@ class RendezvousModule:
         if view.all_acknowledged != self._is_over:
             self._is_over = view.all_acknowledged
             self._ports.on_ended(self._is_over)
-        # a picture of ten thousand nodes takes a while: showing it never takes more than its share of the loop
-        took_s = self._world.clock.monotonic() - began
-        self._show_every_s = max(SHOW_EVERY_S, took_s / SHOW_SHARE)
+        # a picture of ten thousand nodes takes a while, here and in the writer: it never takes more than its share
+        now = self._world.clock.monotonic()
+        took_s = (now - began) + self._export.show_took_s
+        self._show_not_before = Instant(now + took_s / SHOW_SHARE)
 
     def _nobody_came(self) -> None:
         if self.desk.published.durable.spec is None:

@@ -69,6 +69,7 @@ class Entry:
     because: Because
     facts: tuple[FactRecord, ...]
     state_digest: bytes
+    """Of the durable state after the last entry of a batch; empty within it, as a batch is durable as a whole."""
     rules_version: int = 1
     settings_digest: bytes = b""
 

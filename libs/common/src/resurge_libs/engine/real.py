@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
-import uuid
 
 from resurge_libs.core.instant import Instant, Wall
 
@@ -37,4 +37,4 @@ class RealIds:
 
     def new(self, prefix: str) -> str:
         """The prefix and 16 hexadecimal digits."""
-        return f"{prefix}-{uuid.uuid4().hex[:16]}"
+        return f"{prefix}-{os.urandom(8).hex()}"

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from resurge_libs.core import codec
@@ -225,13 +225,14 @@ class Engine(Generic[S]):
             event=type(event).__name__,
             because=step.reason,
             facts=tuple(fact_record(fact) for fact in step.facts),
-            state_digest=self._digester.digest(step.state.durable),
+            state_digest=b"",
             rules_version=self._options.rules_version,
             settings_digest=self._options.settings_digest,
         )
 
     def _snapshot_of(self, state: Any, entry: Entry) -> Snapshot:
-        return Snapshot(entry.seq, codec.encode(state.durable), entry.state_digest, entry.rules_version)
+        durable = state.durable
+        return Snapshot(entry.seq, codec.encode(durable), self._digester.digest(durable), entry.rules_version)
 
     def _rejected(self, asked: Asked, error: Exception) -> None:
         self._outgoing.append(Outgoing(asked, None, InternalFault(f"{type(asked.event).__name__}: {error!r}")))
@@ -244,6 +245,9 @@ class Engine(Generic[S]):
 
     def _flush(self) -> None:
         if self._batch:
+            # one digest for a batch: hashing what a thousand joins change costs more than the joins
+            digest = self._digester.digest(cast(Any, self._state).durable)
+            self._batch[-1] = replace(self._batch[-1], state_digest=digest)
             future = self._journal.append(tuple(self._batch))
             self._in_flight.append((future, self._outgoing))
             self._batch, self._outgoing = [], []

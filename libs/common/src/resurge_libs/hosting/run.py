@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import signal
@@ -38,6 +39,8 @@ ENDED_LINGER_S = 2.0
 """After the last acknowledgement, for launchers that still read and for people who ask for the verdict."""
 STOP_LIMIT_S = 5.0
 SERVER_GRACE_S = 0.2
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Objects made from one look at the youngest to the next, and how many of those to a look at the older ones."""
 SPANS_NAME = "spans.jsonl"
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -132,6 +135,7 @@ async def _serve(prog: str, plan: HostPlan, claimed: StateDir | None) -> int:
         for module in modules:
             await module.start()
         await server.start()
+        _calm_collector()
         _watch_signals(ending)
         _say_ready(prog, plan, bound, claimed)
         code = await ending.wait()
@@ -189,6 +193,13 @@ def _raise_open_file_limit() -> None:
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _calm_collector() -> None:
+    """States are frozen values without cycles: looking through ten thousand seats for some stops every stream."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def exit_with(prog: str, problem: UsageProblem) -> int:

@@ -6,7 +6,9 @@ persistent: one beat changes one part of the seat table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from resurge_libs.core.ids import Incarnation, IncidentId, NodeId
 from resurge_libs.core.instant import Instant, Wall, earliest
@@ -80,7 +82,7 @@ class Timers:
 
     def earliest(self) -> Instant | None:
         """When a tick is wanted next."""
-        return earliest(*(getattr(self, item.name) for item in fields(self)))
+        return earliest(*_instants_of(self))
 
     def shifted(self, for_s: float) -> Timers:
         """All of them later, as after a pause of the service."""
@@ -92,6 +94,9 @@ class Timers:
                 if (value := getattr(self, item.name)) is not None
             },
         )
+
+
+_instants_of: Callable[[Timers], tuple[Instant | None, ...]] = attrgetter(*(item.name for item in fields(Timers)))
 
 
 @dataclass(frozen=True, slots=True)

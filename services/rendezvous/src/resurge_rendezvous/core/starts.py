@@ -47,14 +47,9 @@ def watch_start(d: Draft) -> None:
     d.set_timers(start_phase_at=after(d.now, d.limits.start_limit_s("process_group")))
 
 
-def reached(watch: StartWatch, kind: MilestoneKind) -> int:
-    """How many ranks have reached a milestone, or a later one."""
-    return dict(watch.reached).get(kind, 0)
-
-
 def phase_awaited(watch: StartWatch, world_size: int) -> MilestoneKind | None:
     """The first milestone that not every rank has reached; None when all have committed a step."""
-    return next((kind for kind in ORDER[1:] if reached(watch, kind) < world_size), None)
+    return next((kind for kind, count in watch.reached[1:] if count < world_size), None)
 
 
 def note_start(d: Draft, seat: Seat, place: Assignment, formation: Formation) -> None:
@@ -64,10 +59,10 @@ def note_start(d: Draft, seat: Seat, place: Assignment, formation: Formation) ->
         return
     if observed.phase in (NodePhase.RUNNING, NodePhase.FINISHED) and seat.node not in d.seen.start.running:
         _note_running(d, seat, formation)
-    awaited = phase_awaited(d.seen.start, formation.world_size)
     fresh = [m for m in observed.milestones if _is_news(d.seen.start, m, place)]
     if not fresh:
         return
+    awaited = phase_awaited(d.seen.start, formation.world_size)
     for rank in dict.fromkeys(milestone.rank for milestone in fresh):
         _note_rank(d, seat, rank, [milestone for milestone in fresh if milestone.rank == rank])
     d.because = Because(Reason.MILESTONE, f"{seat.node}: rank {fresh[-1].rank} reached {fresh[-1].kind}")
