@@ -171,6 +171,20 @@ def test_refused(script, given, field, word):
     assert word in str(problem)
 
 
+@pytest.mark.parametrize(("root", "field"), [("state_root", "--state-dir"), ("run_root", "--run-dir")])
+def test_a_default_directory_that_another_user_made_first_is_refused(script, tmp_path, monkeypatch, root, field):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    monkeypatch.setattr(f"resurge_launcher.commands.machine.{root}", lambda _: theirs)
+    monkeypatch.setattr("os.getuid", lambda: theirs.stat().st_uid + 1)
+    problem = refusal(script)
+    assert problem.field == field and "another user" in problem.problem
+
+
+def test_the_state_directory_is_made_for_this_user_alone(script):
+    assert build(script).state_dir.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_secret_with_a_line_end_is_refused_at_start():
     with pytest.raises(UsageProblem, match="RESURGE_JOB_TOKEN: begins or ends with white space"):
         token_of(None, {"RESURGE_JOB_TOKEN": "secret\n"})

@@ -67,7 +67,8 @@ def run(settings: RunSettings, warm: WarmStart | None = None) -> int:
 def _run(settings: RunSettings, warm: WarmStart | None) -> int:
     log.bind(job=settings.job_id, node=settings.node_id)
     try:
-        settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for directory in (settings.run_dir.parent, settings.run_dir):  # the mode holds for the last part of a path only
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if settings.run_dir.stat().st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "belongs to another user")
         limit_s = settings.term_timeout_s if settings.take_over else None

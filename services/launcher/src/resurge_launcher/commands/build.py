@@ -96,14 +96,16 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
 def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
     """Refuse directories that cannot be written, before anything starts."""
     needs_state = settings.endpoint is None or settings.serve_here or resolved["state_dir"].is_given
-    right_of = {
-        "log_dir": "Name one that you may write.",
-        "state_dir": "Name one on a local file system that you may write.",
-    }
-    for name, directory in (("log_dir", settings.log_dir), ("state_dir", settings.state_dir if needs_state else None)):
-        why = machine.why_not_writable(directory) if directory is not None else None
-        if why is not None:
-            raise UsageProblem(resolved[name].field, f"{directory} cannot be used: {why}", right_of[name])
+    for name, root in (("state_dir", settings.state_dir.parent), ("run_dir", settings.run_dir.parent)):
+        if not resolved[name].is_given and (why := machine.why_not_own(root)) is not None:
+            raise UsageProblem(resolved[name].field, f"{root} cannot be used: {why}", "Name a directory of your own.")
+    logs, state = settings.log_dir, settings.state_dir if needs_state else None
+    if logs is not None and (why := machine.why_not_writable(logs)) is not None:
+        raise UsageProblem(resolved["log_dir"].field, f"{logs} cannot be used: {why}", "Name one that you may write.")
+    # what a job keeps is nobody else's to read
+    if state is not None and (why := machine.why_not_writable(state, 0o700)) is not None:
+        right = "Name one on a local file system that you may write."
+        raise UsageProblem(resolved["state_dir"].field, f"{state} cannot be used: {why}", right)
 
 
 def entry_of(resolved: Resolved, command: tuple[str, ...]) -> Entry:

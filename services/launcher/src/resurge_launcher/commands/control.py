@@ -77,6 +77,10 @@ def _given_endpoint(endpoint: str | None, state_dir: str | None, environ: Mappin
 def newest_state_dir(environ: Mapping[str, str]) -> Path:
     """The state directory that was written to last. Raises UsageProblem when there is none."""
     root = machine.state_root(environ)
+    if (why := machine.why_not_own(root)) is not None:
+        raise UsageProblem(
+            "--state-dir", f"is missing, and {root} {why}", "Give --endpoint HOST:PORT or --state-dir DIR."
+        )
     marks = [mark for name in (CONTROL_NAME, JOB_NAME, RECOVERIES_NAME) for mark in root.glob(f"*/{name}")]
     if not marks:
         raise UsageProblem(

@@ -27,16 +27,27 @@ def gpu_count(environ: Mapping[str, str], root: Path = Path("/")) -> int:
     return len([node for node in (root / "dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
 
 
-def why_not_writable(directory: Path) -> str | None:
+def why_not_writable(directory: Path, mode: int = 0o777) -> str | None:
     """Create the directory where it is missing and write to it; the reason when that fails, None when it works."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=mode)
         with tempfile.TemporaryFile(dir=directory):
             return None
     except (FileExistsError, NotADirectoryError):
         return "is not a directory"
     except OSError as error:
         return error.strerror or str(error)
+
+
+def why_not_own(directory: Path) -> str | None:
+    """Why a directory under a name that anybody can guess is not to be used; None for one's own, or none yet."""
+    try:
+        owners = {directory.lstat().st_uid, directory.stat().st_uid}
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if owners == {os.getuid()} else "belongs to another user"
 
 
 def state_root(environ: Mapping[str, str]) -> Path:
