@@ -71,6 +71,7 @@ class FakeRendezvous(rendezvous_pb2_grpc.RendezvousServiceServicer):
                 world_size=workers,
                 master_addr=self.told.store_offer.address or "127.0.0.1",
                 master_port=self.told.store_offer.port or 29400,
+                store_is_served=self.told.store_offer.is_served,
                 **more,
             )
         )

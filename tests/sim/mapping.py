@@ -47,7 +47,7 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
         ),
         spans=tuple(rm.ObservedSpan(s.name, wall(s.start), wall(s.end), s.rank, s.attributes) for s in seen.spans),
         incident=seen.incident_id or None,
-        store_offer=None if offer is None else rm.StoreOffer(offer.address, offer.port),
+        store_offer=None if offer is None else rm.StoreOffer(offer.address, offer.port, offer.is_served),
         exit_acknowledged=seen.exit_acknowledged,
         leaving_signal=seen.leaving_signal,
     )
@@ -74,6 +74,7 @@ def _goal(goal: rm.Goal) -> lm.Goal:
                 max_restarts=goal.max_restarts,
                 restarts_spent=goal.restarts_spent,
                 incident_id=goal.incident or IncidentId(""),
+                store_is_served=goal.store_is_served,
             )
         case rm.Down():
             return lm.DownGoal(goal.generation, goal.because, goal.incident or IncidentId(""))

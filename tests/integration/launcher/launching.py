@@ -49,6 +49,7 @@ class Launched:
     async def running(self, generation: int = 1, workers: int = 1) -> list[int]:
         """Start a generation; the workers' pids once each has written its own."""
         await self.rendezvous.until("READY")
+        await wait_until_async(lambda: self.rendezvous.told.store_offer.port, 20, "an offer of a store")
         self.rendezvous.want_run(generation, workers)
         await self.rendezvous.until("RUNNING", generation)
         return await self.pids(generation, workers)

@@ -116,6 +116,7 @@ class _Agent:
             raise UsageProblem("--rdzv-endpoint", problem, right) from None
         if self._warm is not None:
             self._warm.attach(loop)
+        self._store = StorePort(self._address, self._warm)
         self._funnel = Funnel(Terminal())
         log.configure(stream=cast(TextIO, OwnLines(self._funnel)))
         self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
@@ -186,7 +187,7 @@ class _Agent:
         return Hands(
             shop=shop,
             strays=self._strays,
-            store=StorePort(self._address),
+            store=self._store,
             teller=FaultTeller(self._funnel),
             upward=self._stream,
             post=self._post,
@@ -227,7 +228,7 @@ class _Agent:
     def _exempt(self) -> set[int]:
         """Children that are no workers: those of before, as a shell's `exec` leaves them, and our servers."""
         pids = self._children_before | (self._control.pids if self._control is not None else set())
-        return pids | (self._warm.pids if self._warm is not None else set())
+        return pids | self._store.pids | (self._warm.pids if self._warm is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting
 

@@ -22,6 +22,9 @@ from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
 
+STORE_PREPARATION_S = 2.0
+"""So long after a start the next generation's store is made."""
+
 
 class Upward(Protocol):
     """Where observed states go."""
@@ -55,6 +58,7 @@ class Effects:
         self._team: Team | None = None
         self._ordered: RunGoal | None = None
         """A start that waits for the fork server."""
+        self._preparation: asyncio.TimerHandle | None = None
         self._lease_until: Instant | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
@@ -93,6 +97,8 @@ class Effects:
         """Let the last words be said, and remove what only this launcher needs."""
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._preparation is not None:
+            self._preparation.cancel()
         self._hands.strays.stop()
         self._hands.store.release()
         if self._team is not None:
@@ -133,6 +139,8 @@ class Effects:
             self._hands.post(h.SpawnFailed(run.generation, because, pids))
             return
         self._hands.post(h.SpawnDone(run.generation, team.pids))
+        # not now: the workers need the processors
+        self._preparation = self._loop.call_later(STORE_PREPARATION_S, self._hands.store.prepare)
 
     def _fork(self, commands: Sequence[Command]) -> list[WorkerProcess] | None:
         assert self._hands.warm is not None
@@ -172,12 +180,7 @@ class Effects:
         self._hands.post(event)
 
     def _reserve(self) -> None:
-        try:
-            offer = self._hands.store.reserve()
-        except OSError as error:
-            log.event("store_port_failed", sentence=str(error))
-            return
-        self._hands.post(h.StoreReserved(offer))
+        self._hands.store.offer(lambda offer: self._hands.post(h.StoreReserved(offer)))
 
     def _mark_pages(self, action: h.WriteLease | h.Fence) -> None:
         if isinstance(action, h.WriteLease):

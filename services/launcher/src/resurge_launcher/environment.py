@@ -105,8 +105,8 @@ def _torchrun(run: RunGoal, node: NodeFacts, local_rank: int, files: WorkerFiles
         "TORCHELASTIC_RESTART_COUNT": str(run.cycle),
         "TORCHELASTIC_MAX_RESTARTS": str(run.max_restarts),
         "TORCHELASTIC_RUN_ID": node.job_id,
-        # rank 0 opens the store on the port that its launcher held
-        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        # where nobody serves the store, rank 0 opens it on the port that its launcher held
+        "TORCHELASTIC_USE_AGENT_STORE": str(run.store_is_served),
         "TORCHELASTIC_ERROR_FILE": files.error_file,
     }
 

@@ -84,6 +84,7 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
     if observed.store_offer is not None:
         proto.store_offer.address = observed.store_offer.address
         proto.store_offer.port = observed.store_offer.port
+        proto.store_offer.is_served = observed.store_offer.is_served
     if observed.leaving_signal is not None:
         proto.leaving_signal = observed.leaving_signal
     return proto
@@ -182,4 +183,5 @@ def _run(run: attach_pb2.Run) -> RunGoal:
         incident_id=IncidentId(run.incident_id),
         traceparent=run.traceparent,
         delay_s=max(0.0, run.delay.ToNanoseconds() / NS),
+        store_is_served=run.store_is_served,
     )

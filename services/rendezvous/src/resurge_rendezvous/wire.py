@@ -243,7 +243,7 @@ def _offer_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> Stor
     offer = observed.store_offer
     wrong.name(f"{at}.address", offer.address, MAX_NAME_BYTES)
     wrong.between(f"{at}.port", offer.port, 1, 65_535)
-    return StoreOffer(offer.address, offer.port)
+    return StoreOffer(offer.address, offer.port, offer.is_served)
 
 
 def beat_times_of(beat: attach_pb2.Beat) -> tuple[float, float | None, float | None]:

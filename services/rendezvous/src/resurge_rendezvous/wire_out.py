@@ -128,6 +128,7 @@ def _run(run: Run) -> attach_pb2.Run:
         restarts_spent=run.restarts_spent,
         incident_id=run.incident or "",
         traceparent=_traceparent(run.incident) if run.incident is not None else "",
+        store_is_served=run.store_is_served,
     )
 
 

@@ -30,6 +30,7 @@ class RunGoal:
     incident_id: IncidentId = NO_INCIDENT
     traceparent: str = ""
     delay_s: float = 0.0
+    store_is_served: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -356,6 +356,8 @@ class StoreOffer:
 
     address: str
     port: int
+    is_served: bool = False
+    """A store answers there already; else rank 0 opens it."""
 
 
 @dataclass(frozen=True, slots=True)

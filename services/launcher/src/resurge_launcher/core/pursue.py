@@ -202,7 +202,8 @@ def _from_teardown(state: LauncherState, phase: TearingDown | Stuck, rules: Rule
         reason = Because(Reason.TEARDOWN_CONFIRMED, f"nothing of generation {teardown.generation} is alive here")
         story = replace(state.story, spans=(*state.story.spans, _teardown_span(teardown, now)))
         ready = Ready(Generation(teardown.generation), teardown.crew)
-        return replace(state, phase=ready, story=story), (h.ReserveStore(),), reason
+        # the last offer was spent: the node is not to be chosen before there is another
+        return replace(state, phase=ready, story=story, offer=None), (h.ReserveStore(),), reason
     if isinstance(phase, TearingDown) and now >= teardowns.stuck_at(teardown, rules.limits.teardown_limit_s):
         since_s = now - teardown.began_at
         reason = Because(Reason.NODE_STUCK, f"something of generation {teardown.generation} lives {since_s:.1f} s on")

@@ -24,6 +24,7 @@ from resurge_launcher.processes import kernel
 from resurge_launcher.processes.worker import Command, WorkerProcess
 from resurge_launcher.warm import orders
 from resurge_launcher.warm.inherited import order_for
+from resurge_launcher.warm.store_keeper import StoreProcess
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
 
@@ -172,6 +173,19 @@ class WarmStart:
             gate.close()
         return [WorkerProcess.adopt(pid, pidfd) for pid, pidfd in zip(pids, pidfds, strict=True)]
 
+    def ask_for_store(self, store: StoreProcess) -> bool:
+        """Ask for a store; False when there is no server that could be asked."""
+        self._take_news()
+        server = self._server
+        if server is None or not server.is_ready:
+            return False
+        try:
+            socket.send_fds(server.control, [orders.STORE], [store.theirs.fileno(), store.listening.fileno()])
+        except OSError:
+            return False
+        store.asked()
+        return True
+
     def close(self) -> None:
         """End the server; workers are not touched."""
         self._closed = True
@@ -304,7 +318,7 @@ def _send_order(control: socket.socket, commands: Sequence[Command], workers_end
     cwd = os.open(commands[0].cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     streams = [fd for command in commands for fd in (command.stdout, command.stderr)]
     try:
-        socket.send_fds(control, [b"order"], [memory_file, workers_end.fileno(), cwd, *streams])
+        socket.send_fds(control, [orders.WORKERS], [memory_file, workers_end.fileno(), cwd, *streams])
     finally:
         os.close(memory_file)
         os.close(cwd)

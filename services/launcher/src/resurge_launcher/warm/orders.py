@@ -16,6 +16,8 @@ MESSAGE_BYTES = 64 * 1024
 FDS_PER_MESSAGE = 250
 """The kernel passes 253 descriptors at once."""
 GO = b"go"
+WORKERS, STORE = b"workers", b"store"
+"""What an order is for; its descriptors follow from that."""
 SCRIPT, MODULE = "script", "module"
 
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -31,6 +32,7 @@ from resurge_launcher.warm.become import (
 )
 from resurge_launcher.warm.chance import Chance
 from resurge_launcher.warm.program import Program, arrange, shadowed
+from resurge_launcher.warm.store_host import host_store
 
 OPTIONAL = "?"
 """Ends the name of a module that need not exist."""
@@ -94,7 +96,11 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
     settle_memory()
     control.send(orders.encoded(orders.Ready(modules)))
     while True:
-        parcel = _next(control)
+        what, fds = _next(control)
+        if what == orders.STORE:
+            _fork_store(own, fds, launcher_pid)
+            continue
+        parcel = _parcel(fds)
         why = "; ".join(fitness.problems(own | frozenset(parcel.fds)))
         if why:
             control.send(orders.encoded(orders.Refused(why)))
@@ -103,9 +109,7 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
             _begin(parcel, index, kit)
             return
         parcel.gate.detach()
-        for descriptor in parcel.fds:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        _close(fds)
 
 
 def _preload(names: list[str], own: frozenset[int]) -> tuple[tuple[orders.Preloaded, ...], str]:
@@ -127,12 +131,22 @@ def _preload(names: list[str], own: frozenset[int]) -> tuple[tuple[orders.Preloa
     return tuple(found), ""
 
 
-def _next(control: socket.socket) -> _Parcel:
-    """Wait for the next order; ends the process when the launcher is gone."""
+def _next(control: socket.socket) -> tuple[bytes, list[int]]:
+    """Wait for the next order, and what it is for; ends the process when the launcher is gone."""
     flags = socket.MSG_CMSG_CLOEXEC
     data, fds, _, _ = socket.recv_fds(control, orders.MESSAGE_BYTES, orders.FDS_PER_MESSAGE, flags)
     if not data:
         os._exit(0)
+    return data, fds
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def _parcel(fds: list[int]) -> _Parcel:
     order = orders.Order.from_memory_file(fds[0])
     gate = socket.socket(fileno=fds[1])
     streams = tuple(zip(fds[FIXED_FDS::2], fds[FIXED_FDS + 1 :: 2], strict=True))
@@ -152,6 +166,25 @@ def _fork(control: socket.socket, parcel: _Parcel) -> int | None:
     except OSError as error:
         control.send(orders.encoded(orders.Refused(f"fork: {error}")))
         os._exit(1)
+
+
+def _fork_store(own: frozenset[int], fds: list[int], launcher_pid: int) -> None:
+    """Fork the process of a c10d store; what comes of it is said on the gate that came with the order."""
+    gate = socket.socket(fileno=fds[0])
+    why = "; ".join(fitness.problems(own | frozenset(fds)))
+    if why:
+        gate.send(orders.encoded(orders.Refused(why)))
+    else:
+        middle = os.fork()
+        if middle == 0:
+            pid = os.fork()
+            if pid == 0:
+                host_store(gate, fds[1], launcher_pid)
+            socket.send_fds(gate, [orders.encoded(orders.Born((pid,)))], [os.pidfd_open(pid)])
+            os._exit(0)
+        os.waitpid(middle, 0)
+    gate.detach()
+    _close(fds)
 
 
 def _fork_workers(control: socket.socket, parcel: _Parcel) -> int:

@@ -75,6 +75,7 @@ def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
         max_restarts=job.spec.max_restarts,
         restarts_spent=formation.restarts_spent,
         incident=formation.incident,
+        store_is_served=formation.store_is_served,
     )
 
 

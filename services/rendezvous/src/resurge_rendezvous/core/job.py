@@ -55,6 +55,7 @@ class Formation:
     restarts_spent: int = 0
     incident: IncidentId | None = None
     """The recovery that this generation belongs to; None for a first start."""
+    store_is_served: bool = False
 
 
 # --- incidents ---

@@ -154,6 +154,7 @@ def _close(d: Draft, places: tuple[Assignment, ...]) -> None:
         closed_wall=d.stamp.wall,
         restarts_spent=d.job.restarts_spent,
         incident=incident.incident if incident is not None else None,
+        store_is_served=leader.observed.store_offer.is_served,
     )
     d.record(f.RoundClosed(formation, d.seen.down_wall))
     seat_members(d)

@@ -141,6 +141,8 @@ class StoreOffer:
 
     address: str
     port: int
+    is_served: bool = False
+    """A store answers there already; else rank 0 opens it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ class Run:
     restarts_spent: int
     incident: IncidentId | None = None
     """The recovery this start belongs to; None for a first start."""
+    store_is_served: bool = False
 
 
 @dataclass(frozen=True, slots=True)
