@@ -152,6 +152,17 @@ def test_a_counter_stays_within_64_bits():
         d.ask(StoreAddAsked(d.stamp(), RequestId("b"), token(), "k", 1))
 
 
+def test_the_store_as_a_whole_is_bounded_and_a_smaller_value_in_place_of_a_larger_fits(monkeypatch):
+    monkeypatch.setattr(store, "STORE_BYTES_MAX", 1000)
+    d = started()
+    put(d, "a", b"x" * 600, request="1")
+    with pytest.raises(BadRequest, match="1000 bytes"):
+        put(d, "b", b"y" * 600, request="2")
+    put(d, "a", b"z" * 300, request="3")
+    put(d, "b", b"y" * 600, request="4")
+    assert store.read(d.job, token(), "b") == b"y" * 600
+
+
 def test_remembered_answers_are_bounded():
     d = started(Desk(check=False))
     for number in range(1100):

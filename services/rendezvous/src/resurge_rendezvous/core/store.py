@@ -23,7 +23,7 @@ from resurge_rendezvous.core.events import (
     StorePutAsked,
 )
 from resurge_rendezvous.core.job import Added, Answer, Deleted, Job, PutDone, StoreEntry, Swapped
-from resurge_rendezvous.core.limits import KEY_BYTES_MAX, KEYS_MAX, VALUE_BYTES_MAX
+from resurge_rendezvous.core.limits import KEY_BYTES_MAX, KEYS_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX
 
 COUNTER_MAX = 2**63 - 1
 _KINDS: dict[type[StoreAsked], type[Answer]] = {
@@ -88,7 +88,17 @@ def _violation(d: Draft, event: StoreAsked) -> Refused | None:
         return BadRequest.of("request_id", "must be given, so that a repeat is not a second write")
     if not isinstance(event, StoreDeleteAsked) and event.key not in d.job.store and len(d.job.store) >= KEYS_MAX:
         return BadRequest.of("key", f"the store holds {KEYS_MAX} keys already: delete some")
+    if isinstance(event, (StorePutAsked, StoreCompareAndSetAsked)) and _bytes_beside(d, event) > STORE_BYTES_MAX:
+        return BadRequest.of(
+            "value", f"does not fit: the store holds at most {STORE_BYTES_MAX} bytes, delete some keys"
+        )
     return _wrong_sum(d, event) if isinstance(event, StoreAddAsked) else None
+
+
+def _bytes_beside(d: Draft, event: StorePutAsked | StoreCompareAndSetAsked) -> int:
+    """All values together, were this one written."""
+    others = sum(len(entry.value) for key, entry in d.job.store.items() if key != event.key)
+    return others + len(event.value)
 
 
 def _wrong_sum(d: Draft, event: StoreAddAsked) -> Refused | None:
