@@ -20,6 +20,7 @@ def limit_rows(text: str) -> list[tuple[str, float, str, str]]:
     return [(name, float(value), derived, bounds) for name, value, derived, bounds in rows]
 
 
+@pytest.mark.users_row(29)
 def test_the_table_of_time_limits_is_the_code_s() -> None:
     code = [(row.name, row.value_s, row.derived_from, row.bounds) for row in TimeLimits().table()]
     assert limit_rows(PAGE.read_text()) == code

@@ -60,6 +60,7 @@ async def test_a_beat_is_answered_with_its_four_times_and_writes_no_journal():
         assert "BeatReceived" not in {entry.event for entry in rdzv.journal.entries}
 
 
+@pytest.mark.users_row(41)
 async def test_a_surplus_node_is_parked_and_not_an_error():
     async with bench() as rdzv, rdzv.running(), rdzv.launcher("n9", job_spec()) as spare:
         park = await spare.until_goal("park")
@@ -171,6 +172,8 @@ async def test_a_beat_with_a_time_that_cannot_be_is_refused():
         assert problem_of(await node.until_refused()).violations[0].field == "observed.beat.sent"
 
 
+@pytest.mark.users_row(36)
+@pytest.mark.users_row(46)
 async def test_silence_costs_a_lease_and_the_record_says_so():
     limits = TimeLimits(lease_ttl_s=0.3, fault_grace_s=0.05)
     spec = job_spec(nodes="1:2", lease_ttl=None, fault_grace=None)

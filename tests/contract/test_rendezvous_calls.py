@@ -63,6 +63,7 @@ async def test_a_repeat_under_the_same_request_id_is_not_a_second_write():
             assert (await rdzv.stub.Add(pb.AddRequest(request_id=once, token=token, key="n", delta=1))).value == 1
 
 
+@pytest.mark.users_row(8)
 async def test_an_older_token_is_refused_by_every_call_of_the_store():
     async with bench() as rdzv, rdzv.running():
         token = older(await rdzv.token())

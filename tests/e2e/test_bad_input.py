@@ -92,6 +92,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("words", "says"), CASES, ids=[" ".join(words) for words, _ in CASES])
+@pytest.mark.users_row(6)
+@pytest.mark.users_row(7)
+@pytest.mark.users_row(30)
 def test_refused_with_the_field_and_what_would_be_right(shell, words, says):
     refused(shell.run(*words), *says)
     assert not shell.proof.exists()
@@ -148,6 +151,8 @@ def test_the_scripts_own_options_are_left_alone(shell):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.users_row(5)
+@pytest.mark.users_row(43)
 def test_an_endpoint_where_nobody_answers_is_given_up_within_the_limit(shell):
     with socket.socket() as held:  # bound and never listening: every try is refused
         held.bind(("127.0.0.1", 0))
@@ -164,6 +169,7 @@ def test_an_endpoint_where_nobody_answers_is_given_up_within_the_limit(shell):
     assert not shell.proof.exists()
 
 
+@pytest.mark.users_row(5)
 def test_an_endpoint_whose_name_does_not_resolve_is_refused_by_name(shell):
     done = shell.run("--nnodes", "2", "--rdzv-endpoint", "no-such-host.invalid:1", RESURGE_JOB_TOKEN="x" * 32)
     assert done.returncode == 2, done.stderr

@@ -45,6 +45,7 @@ def ended(tmp_path_factory):
     return str(folder / "state")
 
 
+@pytest.mark.users_row(38)
 def test_recoveries_tell_what_happened_and_explain_all_of_the_time(ended):
     rows = json.loads(resurge("recoveries", "--state-dir", ended, "--json").stdout)
     assert [(row["reason"], row["verdict"], row["generation_from"]) for row in rows] == [

@@ -30,6 +30,7 @@ def test_a_service_paused_for_ten_seconds_loses_no_lease():
     world.oracle.check()
 
 
+@pytest.mark.users_row(48)
 def test_a_stuck_teardown_costs_one_node_not_the_job():
     world = training(World(seed=2, nodes=3, min_nodes=2))
     (victim,) = [a.node for a in world.oracle.formed[1].assignments][:1]
@@ -41,6 +42,7 @@ def test_a_stuck_teardown_costs_one_node_not_the_job():
 
 
 @pytest.mark.parametrize("strict", [True, False], ids=["strict fence", "no strict fence"])
+@pytest.mark.users_row(40)
 def test_all_of_a_generation_unreachable_with_a_spare_waiting_does_not_run_twice(strict):
     world = World(seed=3, nodes=4, min_nodes=2, strict_fence=strict)
     training(world)

@@ -24,6 +24,7 @@ def test_seeded_worlds_break_no_invariant(chunk):
         )
 
 
+@pytest.mark.users_row(62)
 def test_the_same_seed_is_the_same_world():
     first, second = (run_seed(7, keep_lines=0) for _ in range(2))
     assert first == second

@@ -27,6 +27,8 @@ async def test_success_is_told_and_ends_with_the_decision(launched: Launched):
 
 
 @pytest.mark.parametrize(("how", "number"), [(kill, signal.SIGKILL), (segfault, signal.SIGSEGV)])
+@pytest.mark.users_row(37)
+@pytest.mark.users_row(52)
 async def test_a_killed_worker_is_told_with_its_signal_and_takes_the_others_down(launched: Launched, how, number):
     launched.start(FOREVER, workers=3)
     pids = await launched.running(workers=3)
@@ -54,6 +56,8 @@ async def test_a_worker_that_ignores_term_is_killed_after_the_grace(launched: La
     assert time.monotonic() - began >= 0.5
 
 
+@pytest.mark.users_row(20)
+@pytest.mark.users_row(21)
 async def test_orphan_daemons_are_gone_before_the_node_is_ready(launched: Launched):
     daemon = """
 if os.fork() == 0:
@@ -84,6 +88,7 @@ async def test_workers_and_their_children_die_with_the_launcher(launched: Launch
     await wait_until_async(lambda: not any(is_alive(pid) for pid in pids), 5, "the workers' end")
 
 
+@pytest.mark.users_row(22)
 async def test_leftovers_of_an_older_incarnation_go_first(launched: Launched):
     daemon = """
 if os.fork() == 0:
@@ -108,6 +113,7 @@ while not os.path.exists(os.path.join(folder, "daemon")):
     assert told.store_offer.port
 
 
+@pytest.mark.users_row(42)
 async def test_a_second_launcher_of_a_node_is_refused_and_harms_nothing(launched: Launched, tmp_path):
     launched.start(FOREVER)
     pids = await launched.running()
@@ -146,6 +152,7 @@ async def test_take_over_ends_the_older_launcher(launched: Launched):
     assert launched.rendezvous.hellos[1].take_over
 
 
+@pytest.mark.users_row(28)
 async def test_a_frozen_worker_that_beat_once_is_hung(launched: Launched):
     beating = (
         SAY_PID
@@ -170,6 +177,7 @@ with resurge.session() as session:
     assert not any(is_alive(pid) for pid in pids)
 
 
+@pytest.mark.users_row(17)
 async def test_a_signal_reaches_the_workers_and_gives_the_exit_code(launched: Launched):
     handler = "signal.signal(signal.SIGTERM, lambda *_: (said('heard', 'TERM'), sys.exit(0)))\n"
     launched.start(PREAMBLE + handler + FOREVER.removeprefix(PREAMBLE))
@@ -184,6 +192,9 @@ async def test_a_signal_reaches_the_workers_and_gives_the_exit_code(launched: La
     assert last.exits[0].exit_code == 0
 
 
+@pytest.mark.users_row(14)
+@pytest.mark.users_row(15)
+@pytest.mark.users_row(17)
 async def test_a_notice_is_passed_on_and_ends_nothing(launched: Launched):
     handler = "signal.signal(signal.SIGUSR1, lambda *_: said('noticed', 'USR1'))\n"
     launched.start(PREAMBLE + handler + FOREVER, "--signals-to-handle", "SIGTERM,SIGINT,SIGUSR1")

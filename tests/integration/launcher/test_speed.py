@@ -10,6 +10,8 @@ import os
 import statistics
 import time
 
+import pytest
+
 from resurge_libs.testing.process_faults import kill
 from tests.integration.launcher.launching import FOREVER, Launched
 
@@ -18,6 +20,7 @@ KNOWN_LIMIT_S = 0.01
 READY_LIMIT_S = 0.05
 
 
+@pytest.mark.users_row(56)
 async def test_a_death_is_known_and_cleared_in_milliseconds(launched: Launched, record_property):
     launched.start(FOREVER, workers=2)
     rendezvous = launched.rendezvous

@@ -102,6 +102,7 @@ def test_a_fault_costs_a_restart_and_the_job_succeeds(alone: Alone):
     assert len(alone.pids(2)) == 2
 
 
+@pytest.mark.users_row(54)
 def test_without_a_restart_left_the_job_fails_and_says_why(alone: Alone):
     program = SAY_PID + "print('about to fail', file=sys.stderr)\nsys.exit(7)\n"
     alone.start(program, workers=1)
@@ -141,6 +142,7 @@ def test_a_control_plane_killed_during_a_recovery_only_delays_it(alone: Alone):
     assert all(is_alive(pid) for pid in fresh)
 
 
+@pytest.mark.users_row(51)
 def test_a_signalled_launcher_takes_its_control_plane_along(alone: Alone):
     alone.start(FOREVER)
     pids = alone.pids(1)

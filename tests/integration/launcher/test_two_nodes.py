@@ -86,6 +86,8 @@ def test_two_nodes_succeed_together(pair: Pair):
     assert [process.returncode for process in pair.nodes.values()] == [0, 0]
 
 
+@pytest.mark.users_row(2)
+@pytest.mark.users_row(3)
 def test_the_control_plane_outlives_the_launcher_that_started_it(pair: Pair):
     for node in ("n0", "n1"):
         pair.start(node, FOREVER, "--max-restarts", "3")

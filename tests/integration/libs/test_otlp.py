@@ -72,6 +72,7 @@ print(exported - began, time.monotonic() - exported, time.time())
 """
 
 
+@pytest.mark.users_row(71)
 def test_an_absent_collector_delays_neither_the_caller_nor_the_exit(monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)

@@ -150,6 +150,8 @@ async def test_a_blocking_client_gets_the_same_errors(tmp_path):
     await server.stop(0)
 
 
+@pytest.mark.users_row(32)
+@pytest.mark.users_row(69)
 async def test_a_burst_of_calls_is_answered_whole(tmp_path):
     server, endpoint = await started(f"unix:{tmp_path}/r.sock")
     channel = open_channel(endpoint, LIMITS)

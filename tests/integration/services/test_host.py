@@ -224,6 +224,7 @@ async def test_a_full_disk_ends_the_service_by_name_and_touches_no_worker(tmp_pa
             assert job.token.generation == 1
 
 
+@pytest.mark.users_row(51)
 async def test_a_host_that_lives_for_its_job_ends_with_it(tmp_path):
     with HostProcess(tmp_path / "state", more=("--exit-when-ended",)) as host:
         async with host.channel() as channel:

@@ -51,6 +51,7 @@ async def test_the_collector_gets_the_whole_trace_with_the_ids_of_the_file(tmp_p
     assert not any("Attach" in name or "Health" in name for name in names)
 
 
+@pytest.mark.users_row(71)
 async def test_a_collector_that_is_gone_delays_neither_recovery_nor_end(tmp_path):
     with HostProcess(tmp_path / "state", env={OTLP: "http://127.0.0.1:1"}) as host:
         assert (await one_recovery(host)).outcome == pb.RECOVERY_OUTCOME_RECOVERED

@@ -45,6 +45,8 @@ def test_limits_derive_from_the_given_ones():
     assert planned.host.state_dir == Path("/somewhere")
 
 
+@pytest.mark.users_row(39)
+@pytest.mark.users_row(47)
 def test_every_limit_of_the_table_is_a_setting_in_the_words_of_all_commands():
     assert set(LimitSettings.model_fields) == {row.name for row in TimeLimits().table()}
     environ = {"RESURGE_LIMITS__LEASE_TTL_S": "4000ms", "RESURGE_LIMITS__HANG_LIMIT_S": "none"}

@@ -65,6 +65,7 @@ def test_ready_only_when_every_worker_and_every_stray_is_gone():
     assert [r.ended_by_launcher for r in told.exits] == [False, True], "the evidence stays until a new generation"
 
 
+@pytest.mark.users_row(48)
 def test_kill_follows_term_after_the_grace_and_a_node_that_cannot_die_is_stuck():
     node = Node().running()
     node.exits(0, code=1)
@@ -120,6 +121,7 @@ def test_workers_started_into_a_teardown_are_ended_too():
     assert all(record.ended_by_launcher for record in observe(node.state).exits)
 
 
+@pytest.mark.users_row(42)
 def test_a_failed_start_is_a_fault():
     node = Node().attached()
     node.want(run())
@@ -242,6 +244,7 @@ def test_a_worker_past_its_limit_is_hung_and_killed_at_once():
     assert of(fresh, h.SignalWorkers) == [h.SignalWorkers(Generation(1), SIGKILL)]
 
 
+@pytest.mark.users_row(16)
 def test_a_hang_while_a_peer_saves_its_state_leaves_the_grace():
     node = Node().running()
     saving = _reading(node, 0, open_phase="checkpoint")
@@ -390,6 +393,7 @@ def test_a_worker_that_the_kernel_holds_stopped_is_named_before_those_that_wait_
     assert [(f.rank, f.because.code) for f in told.faults] == [(5, Reason.WORKER_STOPPED)]
 
 
+@pytest.mark.users_row(63)
 def test_a_teardown_ordered_for_a_peer_s_silence_keeps_the_evidence_of_a_stopped_worker():
     node = Node().running()
     node.feed(h.PagesRead(Generation(1), (_reading(node, 0), _reading(node, 1, stopped=True))))

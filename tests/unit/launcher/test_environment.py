@@ -75,3 +75,8 @@ def test_the_jobs_secret_stays_with_the_launcher():
 def test_workers_carry_the_marks_by_which_strays_are_found():
     pairs = {f"{name}={value}".encode() for name, value in made().items()}
     assert set(marks("job", "n0")) <= pairs
+
+
+@pytest.mark.users_row(73)
+def test_workers_wait_for_a_lost_answer_of_the_name_server_for_a_second_only():
+    assert made()["RES_OPTIONS"] == "timeout:1 attempts:1"

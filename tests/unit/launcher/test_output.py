@@ -130,6 +130,7 @@ def test_a_redirected_stream_stays_off_the_terminal(funnel: Funnel, screen: Scre
     assert screen.text == b"" and (tmp_path / "f").read_bytes() == b"quiet\n"
 
 
+@pytest.mark.users_row(24)
 def test_every_ranks_tail_is_kept_stderr_first(funnel: Funnel):
     feed(funnel, Stream(1, 0, False), b"out\n")
     assert funnel.tail(1, 0, 5) == ("out",)

@@ -152,6 +152,7 @@ async def test_a_small_delay_is_no_pause():
     assert bench.engine.state.log == ("tick",)
 
 
+@pytest.mark.users_row(70)
 async def test_more_than_the_inbox_takes_is_refused():
     bench = Bench(max_pending=2)
     bench.engine.post(Look())

@@ -27,6 +27,7 @@ from resurge_libs.rpc.options import channel_options, server_options
         ("unix:///run/r.sock", Endpoint(path="/run/r.sock"), "unix:/run/r.sock"),
     ],
 )
+@pytest.mark.users_row(45)
 def test_endpoints_as_people_write_them(text, endpoint, target):
     assert parse_endpoint(text) == endpoint
     assert endpoint.target == target

@@ -50,6 +50,7 @@ def test_a_changed_value_derives_again_and_a_given_one_stays():
         ({"lease_ttl_s": 0.0}, "0", "lease_ttl_s"),
     ],
 )
+@pytest.mark.users_row(29)
 def test_a_wrong_order_names_both_values(values, low, high):
     with pytest.raises(WrongOrder) as refused:
         TimeLimits(**values)
@@ -62,6 +63,7 @@ def test_a_negative_limit_is_refused():
         TimeLimits(settle_s=-1.0)
 
 
+@pytest.mark.users_row(30)
 def test_every_limit_has_one_row_and_derived_rows_say_from_what():
     rows = TimeLimits().table()
     assert sorted(row.name for row in rows) == sorted(item.name for item in fields(TimeLimits))

@@ -90,6 +90,7 @@ def test_a_node_that_finished_long_before_the_others_is_a_finish_skew_too():
     assert d.job.stage.incident.first_cause.because.code is Reason.FINISH_SKEW
 
 
+@pytest.mark.users_row(43)
 def test_the_end_is_told_until_each_has_acknowledged_and_then_they_may_leave():
     d = started(None, "n2")
     d.finish("n0", "n1")

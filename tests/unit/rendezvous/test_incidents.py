@@ -25,6 +25,7 @@ from tests.unit.rendezvous.desk import RESTART, Desk, spec, started
 STOP = Verdict(VerdictKind.STOP, Because(Reason.NO_PROGRESS, "no progress"), exit_code=93, source="policy")
 
 
+@pytest.mark.users_row(25)
 def test_a_silence_never_stands_before_a_fault_that_says_what_happened():
     d = started()
     silent = ObservedFault(Because(Reason.WORKER_HUNG, "rank 0 has not beaten"), Wall(d.wall - 5.0), Rank(0))
@@ -40,6 +41,7 @@ def exit_of(rank: int, at: float, **more) -> ExitRecord:
     return ExitRecord(Rank(rank), 0, 1, Wall(at), **more)
 
 
+@pytest.mark.users_row(37)
 def test_a_fault_fences_orders_all_down_and_asks_policy_in_one_step():
     d = started(None, "n2")
     step = d.crash("n1")
@@ -74,6 +76,7 @@ def test_repeats_of_a_fault_add_nothing():
     assert len(d.facts) == facts
 
 
+@pytest.mark.users_row(25)
 def test_the_first_cause_is_the_earliest_first_signal_by_corrected_clocks():
     d = started()
     d.now += 1.0
@@ -198,6 +201,7 @@ def test_a_repeated_verdict_changes_nothing():
     assert len(d.facts) == facts
 
 
+@pytest.mark.users_row(54)
 def test_stop_ends_the_job_with_its_code():
     d = started(None, "n2")
     d.crash("n1")
@@ -206,6 +210,7 @@ def test_stop_ends_the_job_with_its_code():
     assert d.exported[-1].outcome.value == "ENDED"
 
 
+@pytest.mark.users_row(11)
 def test_the_budget_is_held_by_rendezvous_whoever_decides():
     d = started(Desk(spec(max_restarts=1)))
     d.crash("n1")

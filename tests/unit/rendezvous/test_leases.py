@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.model import NodePhase, Paused, Tick
@@ -9,6 +11,7 @@ from resurge_rendezvous.core.views import NodeStanding, job_view
 from tests.unit.rendezvous.desk import Desk, spec, started
 
 
+@pytest.mark.users_row(36)
 def test_beats_keep_a_node_and_silence_loses_it():
     d = started()
     d.wait(60.0, ("n0", "n1"))
@@ -29,6 +32,7 @@ def test_a_lost_spare_is_no_fault():
     assert job_view(d.state).nodes[2].standing is NodeStanding.LOST
 
 
+@pytest.mark.users_row(50)
 def test_two_nodes_lost_in_one_look_are_one_incident():
     d = Desk(spec(min_nodes=3, max_nodes=3))
     d.join("n0", "n1", "n2")

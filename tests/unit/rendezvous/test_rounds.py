@@ -39,6 +39,8 @@ def test_a_node_without_a_store_offer_is_not_ready():
     assert d.stage == "Running"
 
 
+@pytest.mark.users_row(7)
+@pytest.mark.users_row(49)
 def test_too_few_nodes_end_the_job_by_name():
     d = Desk()
     d.join("n0")
@@ -192,6 +194,7 @@ def test_a_stuck_teardown_costs_one_node_not_the_job():
     assert d.told("n1") == "PARK"
 
 
+@pytest.mark.users_row(67)
 def test_a_launcher_that_beats_but_never_tears_down_is_given_up():
     d = started(None, "n2")
     d.crash("n0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from resurge_libs.core.ids import Incarnation, NodeId
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core.model import NodeEntry
@@ -23,6 +25,7 @@ def test_names_are_ordered_as_people_count():
     assert sorted(["10", "9", "a1"], key=natural) == ["9", "10", "a1"]
 
 
+@pytest.mark.users_row(12)
 def test_infrastructure_order_goes_before_names():
     nodes = [entry("a", 2), entry("b", 0), entry("c"), entry("d", 1)]
     assert [item.node for item in sorted(nodes, key=order_key)] == ["b", "d", "a", "c"]

@@ -87,6 +87,7 @@ def test_delete_says_whether_it_was_there():
         assert d.replies[-1] == Deleted(existed)
 
 
+@pytest.mark.users_row(10)
 def test_the_running_generation_is_refused_from_the_moment_it_is_fenced():
     d = started()
     d.crash("n1")
@@ -110,6 +111,7 @@ def test_the_next_generation_reads_what_the_one_before_wrote():
 
 
 @pytest.mark.parametrize("wrong", [token(0), token(2), token(1, attempt=0)])
+@pytest.mark.users_row(8)
 def test_other_tokens_are_stale(wrong):
     d = started()
     with pytest.raises(StaleGeneration):

@@ -70,6 +70,7 @@ async def test_an_observer_gets_the_first_value_and_then_only_the_newest():
     assert len(watchers) == 0
 
 
+@pytest.mark.users_row(70)
 async def test_more_observers_than_the_bound_are_refused():
     watchers = Watchers(most=1)
     first = watchers.watch(1)

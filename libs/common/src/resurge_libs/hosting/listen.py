@@ -13,6 +13,7 @@ import stat
 import struct
 from pathlib import Path
 
+from resurge_libs.hosting.port_holder import holder_of
 from resurge_libs.hosting.usage import UsageError
 from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
 
@@ -75,7 +76,7 @@ def _check_port(listen: Endpoint) -> None:
             probe.listen(1)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise UsageError(
-                    FIELD, f"port {listen.port} on {listen.host} is in use", "give another port, or 0 for a free one"
-                ) from error
+                holder = holder_of(listen.port)
+                problem = f"port {listen.port} on {listen.host} is in use" + (f" by {holder}" if holder else "")
+                raise UsageError(FIELD, problem, "give another port, or 0 for a free one") from error
             raise UsageError(FIELD, f"cannot listen on {listen.target}: {error.strerror}", WANTED) from error
