@@ -87,6 +87,15 @@ def test_policy_alone_needs_no_state_directory():
         plan(TARGETS, {"targets": ("rendezvous",)}, None, {})
 
 
+def test_rendezvous_alone_is_told_where_the_policy_is():
+    [rendezvous] = [target for target in TARGETS if target.name == "rendezvous"]
+    arguments = {**STATE, "addresses": ("restart_policy=policy.example:7471",)}
+    planned = plan([rendezvous], arguments, None, {})
+    assert planned.addresses["restart_policy"].target == "policy.example:7471"
+    with pytest.raises(UsageError, match="did you mean 'restart_policy'"):
+        plan([rendezvous], {**STATE, "addresses": ("restart-policy=a:1",)}, None, {})
+
+
 async def test_the_first_reason_to_end_stays():
     ending = Ending(exit_when_ended=True)
     ending.now(EXIT_OK, "SIGTERM")

@@ -21,7 +21,7 @@ from resurge_libs.engine.runner import Engine, EngineOptions
 from resurge_libs.hosting.module import Module, ModulePorts, Target
 from resurge_libs.obs import log
 from resurge_rendezvous import tell, wire_out
-from resurge_rendezvous.clients import GrpcPolicy, PolicyPort
+from resurge_rendezvous.clients import POLICY, GrpcPolicy, PolicyPort
 from resurge_rendezvous.core.model import Ended, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
 from resurge_rendezvous.core.views import job_view
@@ -201,4 +201,4 @@ def build(settings: RendezvousSettings, ports: ModulePorts, world: World | None 
     return RendezvousModule(settings, ports, world or World())
 
 
-TARGET = Target(NAME, RendezvousSettings, build, keeps_state=True)
+TARGET = Target(NAME, RendezvousSettings, build, keeps_state=True, calls=(POLICY,))

@@ -70,3 +70,5 @@ class Target:
     build: Callable[[Any, ModulePorts], Module]
     keeps_state: bool
     """Whether it needs a state directory."""
+    calls: tuple[str, ...] = ()
+    """The services it calls, by name; the address book may say where one is that this host does not know."""

@@ -120,7 +120,7 @@ def plan(
         services=services,
         limits=limits.settings.limits(),
         listen=_endpoint("--listen", host.settings.listen),
-        addresses=_addresses(host.settings.addresses, [target.name for target in known]),
+        addresses=_addresses(host.settings.addresses, _addressable(known)),
         token=variables.get(TOKEN_VARIABLE) or None,
         otlp_endpoint=variables.get(OTLP_VARIABLE) or variables.get(OTLP_TRACES_VARIABLE) or None,
         loaded=(host, limits, *services.values()),
@@ -138,6 +138,11 @@ def chosen_targets(names: Iterable[str], known: Sequence[Target]) -> tuple[Targe
     if not wanted:
         raise UsageError("--targets", "is empty", f"known are {', '.join(choices)}")
     return tuple(target for target in known if ALL in wanted or target.name in wanted)
+
+
+def _addressable(known: Sequence[Target]) -> list[str]:
+    names = (name for target in known for name in (target.name, *target.calls))
+    return list(dict.fromkeys(names))
 
 
 def _addresses(pairs: Iterable[str], known: Sequence[str]) -> dict[str, Endpoint]:
