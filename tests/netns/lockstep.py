@@ -3,6 +3,7 @@
     lockstep.py FOLDER STEP_SECONDS
 
 As in a collective, a rank that hears nothing from the others waits. Rank 0 commits the checkpoint behind the fence.
+Each rank says its process id in FOLDER/pid-<generation>-<rank>.
 """
 
 import os
@@ -70,6 +71,7 @@ def main():
     with resurge.session(beat_limit=60) as session:
         peers = join(address, pause) if rank else gather(address, world_size)
         session.process_group_ready()
+        (folder / f"pid-{session.generation}-{rank}").write_text(f"{os.getpid()}\n")
         step = int(checkpoint.read_text()) if checkpoint.exists() else 0
         session.checkpoint_restored(step)
         word = GO
