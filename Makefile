@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-restart bench-scale netns clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-restart bench-scale netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -54,6 +54,18 @@ netns: ## Network namespaces as nodes: pulled cables, lost packets, delay, silen
 
 bench-scale: ## One rendezvous on one core and up to 10,000 launchers: make bench-scale SIZES=100,1000,10000
 	@$(BIN)/python -m tests.bench.scale $(if $(SIZES),--sizes $(SIZES))
+
+up: ## The local multi-node simulation in containers: docker-compose.yml, built, started, healthy
+	@docker compose up --build --detach --wait
+
+down: ## Remove the simulation with its volumes
+	@docker compose --profile '*' down --volumes --remove-orphans
+
+compose: ## Real faults in real containers; starts an engine of its own where Debian has the packages and none answers
+	@scripts/compose.sh
+
+slurm: ## `srun resurge run` in a real Slurm of two nodes on this machine (root)
+	@scripts/slurm.sh install && $(BIN)/python -m pytest -q tests/e2e/slurm
 
 clean: ## Remove what the build and the tests left
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist out
