@@ -18,6 +18,7 @@ def facts(**changed: object) -> NodeFacts:
         "role": "trainer",
         "socket_path": "/run/workers.sock",
         "beat_limit_s": 60.0,
+        "fence_wait_s": 12.5,
     }
     return NodeFacts(**{**values, **changed})  # type: ignore[arg-type]
 
@@ -50,6 +51,7 @@ def test_the_sdk_reads_what_the_launcher_writes():
     read = read_environment(made(traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01"))
     assert (read.page, read.socket, read.job_id) == ("/dev/shm/p", "/run/workers.sock", "job")
     assert (read.generation, read.cycle, read.rank, read.world_size, read.beat_limit_s) == (3, 2, 5, 8, 60.0)
+    assert read.fence_wait_s == 12.5
     assert read.traceparent.startswith("00-aaaa") and read.error_file == FILES.error_file
 
 

@@ -263,6 +263,15 @@ def test_a_lease_that_is_over(worker):
     assert session.fence(wait=0.0, strict=False).state is FenceState.UNKNOWN
 
 
+def test_the_fence_waits_as_long_as_the_launcher_set_unless_the_script_says(worker):
+    worker.launcher.set_lease(1)
+    session = worker.session(fence_wait_s=0.02)
+    with pytest.raises(FenceLost, match=r"within 0\.02 s"):
+        session.fence()
+    with pytest.raises(FenceLost, match=r"within 0\.01 s"):
+        session.fence(wait=0.01)
+
+
 def test_the_fence_waits_for_the_lease_to_come_back(worker):
     worker.launcher.set_lease(1)
     session = worker.session(beat_limit_s=0.001)

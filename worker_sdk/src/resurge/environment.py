@@ -20,6 +20,9 @@ CYCLE = "RESURGE_CYCLE"
 JOB_ID = "RESURGE_JOB_ID"
 BEAT_LIMIT_S = "RESURGE_BEAT_LIMIT_S"
 """Limit between two beats when the script gives none; 0 or missing means no limit."""
+FENCE_WAIT_S = "RESURGE_FENCE_WAIT_S"
+"""How long a fence waits for the lease to come back when the script does not say."""
+DEFAULT_FENCE_WAIT_S = 30.0
 TRACEPARENT = "TRACEPARENT"
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
@@ -40,6 +43,7 @@ class WorkerEnvironment:
     rank: int = 0
     world_size: int = 1
     beat_limit_s: float = 0.0
+    fence_wait_s: float = DEFAULT_FENCE_WAIT_S
     traceparent: str = ""
     error_file: str = ""
 
@@ -55,7 +59,8 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
         cycle=_whole(found, CYCLE, _whole(found, RESTART_COUNT, 0)),
         rank=_whole(found, RANK, 0),
         world_size=_whole(found, WORLD_SIZE, 1),
-        beat_limit_s=_seconds(found, BEAT_LIMIT_S),
+        beat_limit_s=_seconds(found, BEAT_LIMIT_S, 0.0),
+        fence_wait_s=_seconds(found, FENCE_WAIT_S, DEFAULT_FENCE_WAIT_S),
         traceparent=found.get(TRACEPARENT, ""),
         error_file=found.get(ERROR_FILE, ""),
     )
@@ -66,9 +71,9 @@ def _whole(found: Mapping[str, str], name: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else default
 
 
-def _seconds(found: Mapping[str, str], name: str) -> float:
+def _seconds(found: Mapping[str, str], name: str, default: float) -> float:
     try:
         value = float(found.get(name, ""))
     except ValueError:
-        return 0.0
-    return value if 0.0 <= value < float("inf") else 0.0
+        return default
+    return value if 0.0 <= value < float("inf") else default

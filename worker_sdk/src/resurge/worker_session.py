@@ -161,26 +161,28 @@ class Session:
         if self._cells is not None:
             self._link.send(Event(self._speaker(), name, _monotonic_ns(), fields))
 
-    def fence(self, wait: float = 30.0, strict: bool = True) -> Fence:
+    def fence(self, wait: float | None = None, strict: bool = True) -> Fence:
         """May this worker write in the name of its generation now? Answered from the launcher's lease, without a call.
 
         HOLDS says for how many seconds. When the lease is over (the launcher has lost the control plane), waits up to
-        `wait` seconds for it to come back; then raises FenceLost, or with strict=False answers UNKNOWN. Raises
-        FenceLost at once when the generation is fenced. Without a launcher it HOLDS for ever.
+        `wait` seconds for it to come back (without it, as long as the launcher set); then raises FenceLost, or with
+        strict=False answers UNKNOWN. Raises FenceLost at once when the generation is fenced. Without a launcher it
+        HOLDS for ever.
         """
         if self._page is None:
             return _fence_without_page(self._environment.page, strict)
         answer = _judged(self._page)
         if answer.holds:
             return answer
-        with self.phase("resurge.fence", limit=wait + 1.0):
-            until_ns = _monotonic_ns() + _as_ns(wait)
+        wait_s = self._environment.fence_wait_s if wait is None else wait
+        with self.phase("resurge.fence", limit=wait_s + 1.0):
+            until_ns = _monotonic_ns() + _as_ns(wait_s)
             while not answer.holds and _monotonic_ns() < until_ns:
                 time.sleep(_FENCE_LOOK_S)
                 answer = _judged(self._page)
         if answer.holds or not strict:
             return answer
-        raise FenceLost("LEASE_OVER", f"the launcher's lease is over and did not come back within {wait:g} s")
+        raise FenceLost("LEASE_OVER", f"the launcher's lease is over and did not come back within {wait_s:g} s")
 
     def close(self) -> None:
         """Training is done: no beat is due any more."""
@@ -255,7 +257,7 @@ def session(beat_limit: float | None = None, quick_exit: bool | None = None) -> 
     return current
 
 
-def fence(wait: float = 30.0, strict: bool = True) -> Fence:
+def fence(wait: float | None = None, strict: bool = True) -> Fence:
     """`session().fence(...)`: may this worker write in the name of its generation now? May raise FenceLost."""
     return session().fence(wait, strict)
 

@@ -180,6 +180,7 @@ class _Agent:
             role=settings.role,
             socket_path=str(self._socket.path),
             beat_limit_s=settings.rank_heartbeat_limit_s or 0.0,
+            fence_wait_s=settings.limits.fence_wait_s,
             launcher=kernel.process_name(os.getpid()),
         )
         log_root = (settings.log_dir or settings.state_dir / "logs") / settings.job_id

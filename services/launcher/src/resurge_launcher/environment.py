@@ -35,6 +35,8 @@ class NodeFacts:
     socket_path: str
     beat_limit_s: float
     """Longest silence between two beats; 0 for no limit."""
+    fence_wait_s: float
+    """How long a commit waits for the lease to come back."""
     launcher: str = ""
     """The launcher's process, by a name that no later process can have."""
 
@@ -123,4 +125,5 @@ def _own(run: RunGoal, node: NodeFacts, files: WorkerFiles) -> dict[str, str]:
         sdk.PAGE: files.page,
         sdk.SOCKET: node.socket_path,
         sdk.BEAT_LIMIT_S: f"{node.beat_limit_s:g}",
+        sdk.FENCE_WAIT_S: f"{node.fence_wait_s:g}",
     }

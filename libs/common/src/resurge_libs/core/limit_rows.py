@@ -61,7 +61,6 @@ ROWS: tuple[LimitRow, ...] = (
     LimitRow("lost_control_limit_s", "given", "a launcher without control and progress; then CONTROL_LOST"),
     LimitRow("drain_grace_s", "given", "from a forwarded signal to KILL when the scheduler ends the job"),
     LimitRow("fence_wait_s", "given", "a commit that waits for the lease to come back"),
-    LimitRow("hang_evidence_limit_s", "given", "taking evidence of a hang before teardown"),
     LimitRow("terminal_ack_limit_s", "given", "launchers wait for one another's acknowledgement of the end"),
     LimitRow(
         "late_tick_s",

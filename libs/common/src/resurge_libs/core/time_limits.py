@@ -51,7 +51,6 @@ class TimeLimits:
     lost_control_limit_s: float = 600.0
     drain_grace_s: float = 30.0
     fence_wait_s: float = 30.0
-    hang_evidence_limit_s: float = 1.0
     terminal_ack_limit_s: float = 3.0
     first_contact_limit_s: float = 60.0
     export_limit_s: float = 1.0
