@@ -65,7 +65,6 @@ def test_ready_only_when_every_worker_and_every_stray_is_gone():
     assert [r.ended_by_launcher for r in told.exits] == [False, True], "the evidence stays until a new generation"
 
 
-@pytest.mark.users_row(48)
 def test_kill_follows_term_after_the_grace_and_a_node_that_cannot_die_is_stuck():
     node = Node().running()
     node.exits(0, code=1)
@@ -244,7 +243,6 @@ def test_a_worker_past_its_limit_is_hung_and_killed_at_once():
     assert of(fresh, h.SignalWorkers) == [h.SignalWorkers(Generation(1), SIGKILL)]
 
 
-@pytest.mark.users_row(16)
 def test_a_hang_while_a_peer_saves_its_state_leaves_the_grace():
     node = Node().running()
     saving = _reading(node, 0, open_phase="checkpoint")
