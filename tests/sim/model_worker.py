@@ -31,7 +31,8 @@ class Habits:
     start_s: float = 2.0
     term_s: float = 0.3
     """How long a worker takes to end after TERM at most; longer than the grace means that it is killed."""
-    commits: bool = True
+    save_s: float = 0.0
+    """How long a save takes at most; without the strict fence it is at once, as nothing could hold a late one back."""
 
 
 @dataclass
@@ -141,8 +142,7 @@ class Training:
         first = not any(k is MilestoneKind.FIRST_STEP for k, _, _ in self.members[0][0].milestones)
         if first:
             self._all_say(MilestoneKind.FIRST_STEP, self.step)
-        if self.habits.commits:
-            self._commit()
+        self._commit()
         if self.step >= self.habits.total_steps:
             self.finished = True
             for process, host in list(self.members.values()):
@@ -151,10 +151,15 @@ class Training:
         self._later(self.habits.step_s * self.crowd.chance.uniform(0.8, 1.2), self._stepped)
 
     def _commit(self) -> None:
-        _, host = self.members[0]
-        if host.may_commit(self.generation):
-            self.crowd.committed(self.generation, host.node, self.step)
-            self.crowd.checkpoint_step = self.step
+        """Rank 0 saves; a slow save ends long after its peers may have died, so the fence is asked at its end."""
+        process, host = self.members[0]
+        step, save_s = self.step, self.crowd.chance.uniform(0.0, self.habits.save_s)
+        self._later(save_s, lambda: self._committed(process, host, step))
+
+    def _committed(self, process: Process, host: Host, step: int) -> None:
+        if process.alive and not process.dying and not process.hangs and host.may_commit(self.generation):
+            self.crowd.committed(self.generation, host.node, step)
+            self.crowd.checkpoint_step = max(step, self.crowd.checkpoint_step)
 
     def _all_say(self, kind: MilestoneKind, step: int | None) -> None:
         for process, host in list(self.members.values()):

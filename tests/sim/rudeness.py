@@ -131,6 +131,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
     """The world of a seed."""
     chance = Random(f"setup {seed}")
     nodes = chance.choice([1, 2, 2, 3, 3, 4, 5])
+    strict_fence = chance.random() < 0.7
     habits = Habits(
         uses_sdk=chance.random() < 0.8,
         survivors_raise=chance.random() < 0.5,
@@ -138,6 +139,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         step_s=chance.choice([0.5, 1.0, 3.0]),
         start_s=chance.choice([0.2, 2.0, 10.0]),
         term_s=chance.choice([0.05, 0.3, 2.0]),
+        save_s=chance.choice([0.1, 2.0, 8.0]) if strict_fence else 0.0,
     )
     return Setup(
         seed=seed,
@@ -145,7 +147,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         min_nodes=chance.randint(1, nodes),
         workers=chance.choice([1, 2, 2, 3]),
         max_restarts=chance.choice([0, 1, 3, 10, 100]),
-        strict_fence=chance.random() < 0.7,
+        strict_fence=strict_fence,
         habits=habits,
         on_lost_control=OnLostControl.STOP if chance.random() < 0.15 else OnLostControl.KEEP,
         stray_rate=chance.choice([0.0, 0.05, 0.5]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim import rudeness, script, transcript
+from tests.sim import mutants, rudeness, script, transcript
 from tests.sim.oracle import Violation
 from tests.sim.run import run_seed
 from tests.sim.world import NotQuiet, World
@@ -67,3 +67,19 @@ def test_a_world_that_never_becomes_quiet_is_told():
 
 def test_a_transcript_names_time_and_speaker():
     assert transcript.line(1.5, "n1", "exits with 0") == "    1.500  n1     exits with 0"
+
+
+QUICKLY_CAUGHT = (
+    "a node counts as clear whatever it says",
+    "a sweep that saw workers alive ends the teardown",
+    "charged restarts are not counted",
+    "a finished node is not journaled",
+    "a higher number of a launcher is not adopted",
+)
+
+
+@pytest.mark.parametrize("name", QUICKLY_CAUGHT)
+def test_a_fault_in_a_core_is_caught(name):
+    (mutant,) = (mutant for mutant in mutants.MUTANTS if mutant.name == name)
+    assert mutants.hunt(mutant, 20) is not None
+    assert not run_seed(2).failure, "the right function is back"

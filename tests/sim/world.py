@@ -20,7 +20,7 @@ from resurge_libs.core.ids import Attempt, JobId
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_rendezvous.core import model as rm
 from tests.sim.launcher import Launcher
-from tests.sim.model_worker import Crowd, Habits, Process
+from tests.sim.model_worker import Crowd, Habits, Process, Training
 from tests.sim.network import Network
 from tests.sim.oracle import Oracle
 from tests.sim.service import Service
@@ -122,6 +122,15 @@ class World(Verbs):
     def job(self) -> rm.Job:
         return self.service.state.durable
 
+    @property
+    def training(self) -> Training | None:
+        """The workers of the generation that holds, if they have started."""
+        stage = self.job.stage
+        if not isinstance(stage, rm.Running | rm.Proving):
+            return None
+        found = [t for (g, _, _), t in self.crowd.trainings.items() if g == int(stage.formation.generation)]
+        return found[-1] if found else None
+
     def clock_of(self, node: str) -> Clock:
         if node not in self._clocks:
             skew_s = self.chance.uniform(-3.0, 3.0) if self.setup.skewed_clocks else 0.0
@@ -212,7 +221,7 @@ class World(Verbs):
             raise NotQuiet(f"S7: {MAX_ACTS} acts and no end: {self.describe()}")
 
     def is_quiet(self) -> bool:
-        """Whether nothing is left to wait for."""
+        """Whether nothing is left to wait for: the job trains and may save, or everybody has left."""
         if self._coming:
             return False
         live = self.launchers()
@@ -223,13 +232,12 @@ class World(Verbs):
         stage = self.job.stage
         if not isinstance(stage, rm.Running):
             return False
-        generation = int(stage.formation.generation)
-        trainings = [t for (g, _, _), t in self.crowd.trainings.items() if g == generation]
-        if not trainings or any(launcher.stream is None or launcher.paused for launcher in live):
+        training = self.training
+        if training is None or any(launcher.stream is None or launcher.paused for launcher in live):
             return False
-        training = trainings[-1]
         moving = self.now_s - training.moved_at_s < 3 * self.setup.habits.step_s
-        return training.step > 0 and moving and not training.broken and not training.finished
+        may_save = training.step > 0 and training.members[0][1].may_commit(training.generation)
+        return moving and may_save and not training.broken and not training.finished
 
     def describe(self) -> str:
         """One sentence on where everything stands."""

@@ -1,0 +1,188 @@
+"""Faults put into the real cores on purpose: each must be seen by the oracle within a number of seeds.
+
+A mutant that lives says that the worlds are not rude enough, or that the oracle looks away. Each replaces one function
+of a core, wherever it was imported, for as long as its worlds run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from resurge_launcher.core import step as launcher_step
+from resurge_launcher.core import teardown
+from resurge_libs.core.lease import Lease
+from resurge_rendezvous.core import (
+    clearing,
+    draft,
+    fold,
+    goals,
+    hello,
+    losses,
+    observing,
+    rounds,
+    rules,
+    store,
+    ticking,
+    verdicts,
+)
+from resurge_rendezvous.core import step as rdzv_step
+from resurge_rendezvous.core.model import Ended, Park, Presence
+from tests.sim.run import run_seed
+
+MOST_SEEDS = 300
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: the function it replaces, and by what, given the right one."""
+
+    name: str
+    module: Any
+    function: str
+    make: Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _nothing(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **named: None
+
+
+def _always(answer: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return lambda right: lambda *args, **named: answer
+
+
+def _short_lease(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda d, *rest: Lease.starting(d.now, d.limits.lease_ttl_s / 4)
+
+
+def _over_at_once(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda before: replace(before, over=True)
+
+
+def _clear_when_down(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda d, seat: True
+
+
+def _knows_nobody(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda job, *rest: Presence()
+
+
+def _no_end(right: Callable[..., Any]) -> Callable[..., Any]:
+    def goal_of(job: Any, *rest: Any) -> Any:
+        return Park(goals.SPARE) if isinstance(job.stage, Ended) else right(job, *rest)
+
+    return goal_of
+
+
+def _uncharged(right: Callable[..., Any]) -> Callable[..., Any]:
+    def evolve(job: Any, fact: Any) -> Any:
+        return job if type(fact).__name__ == "RestartCharged" else right(job, fact)
+
+    return evolve
+
+
+def _forgetful(right: Callable[..., Any]) -> Callable[..., Any]:
+    """A decision that is not journaled."""
+
+    def record(self: Any, fact: Any) -> None:
+        right(self, fact)
+        if type(fact).__name__ == "NodeFinished":
+            self.facts.pop()
+
+    return record
+
+
+def _excluded_in(right: Callable[..., Any]) -> Callable[..., Any]:
+    def mark_ready(self: Any, node: Any) -> None:
+        entry = self.job.nodes.get(node)
+        if entry is not None and entry.exclusion is not None:
+            self.seen = replace(self.seen, ready=self.seen.ready.put(node, None))
+            return
+        right(self, node)
+
+    return mark_ready
+
+
+def _one_too_few(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda spec, candidates, before: right(
+        replace(spec, min_nodes=max(1, spec.min_nodes - 1)), candidates, before
+    )
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("a node counts as clear whatever it says", clearing, "is_clear", _clear_when_down),
+    Mutant("the service's lease is shorter than the launcher's", losses, "renewed_lease", _short_lease),
+    Mutant("a service that starts again knows of no leases", rdzv_step, "_relearned", _knows_nobody),
+    Mutant("a sweep that saw workers alive ends the teardown", teardown, "strays_gone", _over_at_once),
+    Mutant("charged restarts are not counted", fold, "evolve", _uncharged),
+    Mutant("a finished node is not journaled", draft.Draft, "record", _forgetful),
+    Mutant("excluded nodes take part in rounds", draft.Draft, "mark_ready", _excluded_in),
+    Mutant("a round closes with one node too few", rules, "plan_round", _one_too_few),
+    Mutant("a higher number of a launcher is not adopted", hello, "_adopt", _nothing),
+    Mutant("exits of workers are no faults", observing, "faults_observed", _always([])),
+    Mutant("a policy that is mute is waited for", verdicts, "verdict_due", _nothing),
+    Mutant("unreachable nodes are replaced at once", rounds, "_split_possible", _nothing),
+    Mutant("a round below its quorum waits for ever", rounds, "quorum_over", _nothing),
+    Mutant("the end of the job is told to nobody", goals, "goal_of", _no_end),
+    Mutant("the store takes any token", store, "refused_token", _nothing),
+    Mutant("ranks that end while others run are not missed", ticking, "_skewed", _nothing),
+    Mutant("pages never hear of the lease", launcher_step, "_leased", _always(())),
+)
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[None]:
+    """The cores with one fault in them."""
+    right = getattr(mutant.module, mutant.function)
+    wrong = mutant.make(right)
+    if isinstance(mutant.module, type):
+        places: list[tuple[Any, str]] = [(mutant.module, mutant.function)]
+    else:
+        cores = [
+            module for name, module in list(sys.modules.items()) if name.startswith("resurge_") and ".core." in name
+        ]
+        places = [(module, name) for module in cores for name, value in list(vars(module).items()) if value is right]
+    # tables hold functions too: they are rebuilt around the fault
+    tables = [(ticking, "_DUTIES", ticking._DUTIES)]
+    try:
+        for module, name in places:
+            setattr(module, name, wrong)
+        for module, name, table in tables:
+            setattr(module, name, tuple((key, wrong if duty is right else duty) for key, duty in table))
+        yield
+    finally:
+        for module, name in places:
+            setattr(module, name, right)
+        for module, name, table in tables:
+            setattr(module, name, table)
+
+
+def hunt(mutant: Mutant, seeds: int = MOST_SEEDS) -> tuple[int, str] | None:
+    """The first seed whose world shows the fault, and how; None when it lives."""
+    with mutated(mutant):
+        for seed in range(seeds):
+            outcome = run_seed(seed)
+            if outcome.failure:
+                return seed, outcome.failure
+    return None
+
+
+def hunt_numbered(number: int) -> tuple[int, str] | None:
+    """`hunt` for another process."""
+    return hunt(MUTANTS[number])
+
+
+def hunt_all(jobs: int) -> tuple[int, int]:
+    """Hunt every mutant and tell of each; how many were caught, of how many."""
+    caught = 0
+    print("\nfaults put into the cores on purpose:")
+    with ProcessPoolExecutor(jobs) as pool:
+        for mutant, found in zip(MUTANTS, pool.map(hunt_numbered, range(len(MUTANTS))), strict=True):
+            caught += found is not None
+            told = f"caught by seed {found[0]:3d}: {found[1]}" if found else f"LIVES through {MOST_SEEDS} seeds"
+            print(f"  {mutant.name:55s} {told}"[:170], flush=True)
+    return caught, len(MUTANTS)
