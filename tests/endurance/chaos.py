@@ -38,7 +38,7 @@ from resurge_libs.testing.process_faults import is_alive
 from tests.demo.ranks import Crew
 from tests.endurance.answers import CALL_LIMIT_S, Answered, Asker, Clerk, Observer, audit
 from tests.endurance.job import Shape, SmallJob
-from tests.endurance.soak import circumstances
+from tests.endurance.soak import circumstances, interrupted
 
 SHAPE = Shape(spares=1, workers=1, is_split=True)
 RECOVERY_LIMIT_S = 60.0
@@ -213,7 +213,8 @@ def play_one(folder: Path, seed: int, points: int, tally: Tally) -> None:
         run.play(points)
     except (AssertionError, OSError) as error:
         tally.unfinished.append(f"{run.where}: {error}")
-    orphans = job.end()
+    finally:  # also when somebody interrupts: nothing may stay behind
+        orphans = job.end()
     if orphans:
         tally.unfinished.append(f"workers outlived their launchers: {orphans}")
     try:
@@ -247,6 +248,7 @@ def main() -> int:
     parser.add_argument("--per-job", type=int, default=12, help="kill points of one job")
     parser.add_argument("--keep", help="folder for jobs in which something was found")
     told = parser.parse_args()
+    signal.signal(signal.SIGTERM, interrupted)
     about, began = circumstances(), time.monotonic()
     root = Path(told.keep or tempfile.mkdtemp(prefix="resurge-chaos-")).resolve()
     tally, seed = Tally(), told.seed

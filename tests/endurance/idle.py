@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -22,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from tests.endurance.job import Shape, SmallJob
-from tests.endurance.soak import circumstances
+from tests.endurance.soak import circumstances, interrupted
 
 MOST_CPU_PCT = 1.0
 """Launcher and fork server of one node together."""
@@ -107,6 +108,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--warm", default="off", help="as `resurge run --warm`")
     told = parser.parse_args()
+    signal.signal(signal.SIGTERM, interrupted)
     about = circumstances()
     folder = Path(tempfile.mkdtemp(prefix="resurge-idle-"))
     job = SmallJob(folder, f"idle-{os.getpid()}", Shape(spares=1, pace_s=0.1, flags=("--warm", told.warm)))

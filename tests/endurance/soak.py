@@ -117,6 +117,11 @@ def circumstances() -> dict[str, object]:
     return {"load": load, "cores": len(os.sched_getaffinity(0)), "commit": asked.stdout.strip() or None}
 
 
+def interrupted(*_: object) -> None:
+    """SIGTERM as Ctrl-C: what was started is ended on the way out."""
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     """Run in a temporary folder; it is kept when something grew or failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -126,6 +131,7 @@ def main() -> int:
     parser.add_argument("--warm", default="off", help="as `resurge run --warm`")
     parser.add_argument("--keep", help="folder for logs and journal")
     told = parser.parse_args()
+    signal.signal(signal.SIGTERM, interrupted)
     about = circumstances()
     folder = Path(told.keep or tempfile.mkdtemp(prefix="resurge-soak-")).resolve()
     job = SmallJob(folder, f"soak-{os.getpid()}", Shape(flags=("--warm", told.warm)))
@@ -136,7 +142,8 @@ def main() -> int:
     except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
         failure = str(error)
         print(job.logs(), file=sys.stderr)
-    orphans = job.end()
+    finally:  # also when somebody interrupts: nothing may stay behind
+        orphans = job.end()
     if orphans and not failure:
         failure = f"workers outlived their launchers: {orphans}"
     is_good = not failure and result["failed"] == 0

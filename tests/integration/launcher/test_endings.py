@@ -131,7 +131,7 @@ async def test_an_end_by_a_signal_is_told_with_its_name_its_sender_and_the_log(l
     assert "not sent by this launcher" in told
     assert str(output) in told and "the last words" in told.partition("fault_evidence")[2]
     assert (output / "stdout.log").read_text() == "the last words\n"
-    blamed = [line for line in told.splitlines() if " fault " in line]
+    blamed = [line for line in told.splitlines() if " fault_seen " in line]
     assert blamed and not any("rank=0" in line for line in blamed), "what the launcher ended itself is no fault"
 
 

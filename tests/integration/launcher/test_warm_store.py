@@ -51,6 +51,7 @@ def serving_pid(offer: attach_pb2.StoreOffer) -> int:
         return int(peer.recv(64))
 
 
+@pytest.mark.users_row(1)
 async def test_the_store_is_a_child_of_the_launcher_and_outlasts_its_generation(launched: Launched):
     with_torch(launched)
     launched.start(FOREVER, "--warm", "on", workers=2)

@@ -175,7 +175,7 @@ class ControlStream:
             return
         self._said_awaited = True
         limit_s = self._where.limits.first_contact_limit_s
-        log.event("control_awaited", why=sentence, tries=len(self.failed_tries), limit_s=limit_s)
+        log.event("control_awaited", sentence=sentence, tries=len(self.failed_tries), limit_s=limit_s)
 
     # --------------------------------------------------------------------------------------------------- sending
 
