@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from resurge_launcher.pages import remove_pages
 from resurge_libs.testing import wait_until, wait_until_async
 from resurge_libs.testing.process_faults import is_alive
 from tests.fakes.rendezvous import FakeRendezvous
@@ -84,6 +85,7 @@ class Launched:
                 os.kill(pid, signal.SIGKILL)
         if self.process is not None:
             self.process.wait(10)
+        remove_pages(self.run_dir)  # a killed launcher leaves them to its successor
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 

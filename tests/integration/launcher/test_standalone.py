@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from resurge_launcher.control_plane import answers
+from resurge_launcher.pages import remove_pages
 from resurge_libs.rpc.endpoint import parse_endpoint
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive, kill, terminate
@@ -78,6 +79,7 @@ class Alone:
         if self.process is not None:
             self.process.wait(10)
         end_control_plane(self.state_dir)
+        remove_pages(self.run_dir)  # a killed launcher leaves them to its successor
         shutil.rmtree(self.run_dir, ignore_errors=True)
         print(self.log.read_text(errors="replace") if self.log.exists() else "")
         control = self.state_dir / "control-plane.log"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from resurge_launcher.pages import remove_pages
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive, kill
 from tests.integration.launcher.launching import FOREVER, SAY_PID, end_control_plane
@@ -64,6 +65,7 @@ class Pair:
             process.wait(10)
         end_control_plane(self.state_dir)
         for run_dir in self.run_dirs:
+            remove_pages(Path(run_dir))  # a killed launcher leaves them to its successor
             shutil.rmtree(run_dir, ignore_errors=True)
         for file in (*self.folder.glob("n*.log"), *self.state_dir.glob("*.log")):
             print(f"-- {file.name}\n{file.read_text(errors='replace')}")
