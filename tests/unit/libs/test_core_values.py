@@ -17,19 +17,6 @@ def token(generation: int, attempt: int = 1, job: str = "j") -> FencingToken:
     return FencingToken(JobId(job), Attempt(attempt), Generation(generation))
 
 
-def test_the_generation_decides_which_token_is_older():
-    assert token(6).is_older_than(token(7))
-    assert not token(7).is_older_than(token(7))
-    assert not token(8).is_older_than(token(7))
-    assert not token(8, attempt=1).is_older_than(token(7, attempt=2))
-    assert token(7, attempt=1).is_older_than(token(7, attempt=2))
-
-
-def test_tokens_of_two_jobs_have_no_order():
-    with pytest.raises(ValueError, match="'a' and 'b'"):
-        token(1, job="a").is_older_than(token(2, job="b"))
-
-
 def test_span_ids_differ_by_name_node_and_rank_only():
     incident = IncidentId("i-1")
     spans = {

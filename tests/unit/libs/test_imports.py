@@ -15,7 +15,7 @@ HEAVY = ("grpc", "google.protobuf", "opentelemetry", "torch", "numpy")
     [
         ("core.verdict core.codec core.time_limits core.refusals core.machine", ()),
         ("config.settings config.flags", ()),
-        ("obs.log obs.sinks obs.recovery_spans obs.perfetto obs.traceparent", ()),
+        ("obs.log obs.sinks obs.recovery_spans obs.traceparent", ()),
         ("engine.runner engine.replay engine.memory_journal engine.real", ()),
         ("engine.sqlite_journal", ("google.protobuf",)),
         ("rpc.server rpc.channel rpc.retry rpc.context", ("grpc", "google.protobuf")),

@@ -14,7 +14,6 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.trace_ids import root_span_id_of, trace_id_of
 from resurge_libs.obs import log
 from resurge_libs.obs.names import Attr, SpanName
-from resurge_libs.obs.perfetto import perfetto_json
 from resurge_libs.obs.recovery_spans import RecoverySpan, coverage, record_of, records_of
 from resurge_libs.obs.sinks import JsonLinesSink, QueuedSink, make_sinks
 
@@ -79,12 +78,6 @@ def test_the_trace_of_a_recovery_has_derived_ids():
 
 def test_a_repeated_phase_is_another_span():
     assert record_of(INCIDENT, child()).span_id != record_of(INCIDENT, child(part=1)).span_id
-
-
-def test_a_span_is_moved_into_the_records_time_and_keeps_its_raw_times():
-    moved = child(start=100.0, end=101.0).shifted_by(-0.5, 0.01)
-    assert (moved.start, moved.end) == (99.5, 100.5)
-    assert moved.attributes[Attr.RAW_START] == 100.0 and moved.attributes[Attr.CLOCK_OFFSET] == -0.5
 
 
 @pytest.mark.parametrize(
@@ -165,13 +158,3 @@ def test_opentelemetry_spans_keep_ids_and_times():
     assert spawn.parent is not None and spawn.parent.span_id == root.context.span_id
     assert (root.start_time, root.end_time) == (100_000_000_000, 104_000_000_000)
     assert root.resource.attributes["service.name"] == "resurge-rendezvous"
-
-
-def test_a_perfetto_document_has_a_row_per_node_and_rank():
-    document = perfetto_json(records_of(INCIDENT, ROOT, [child(), child(rank=Rank(2), start=100.5)]))
-    json.dumps(document)
-    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
-    names = {event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
-    assert names == {"control plane", "n0", "rendezvous", "launcher", "rank 2"}
-    assert slices[0]["ts"] == 0 and slices[0]["dur"] == 4_000_000
-    assert perfetto_json([])["traceEvents"] == []

@@ -162,11 +162,6 @@ class RunSettings:
         return self.limits.drain_grace_s
 
     @property
-    def connect_timeout_s(self) -> float:
-        """How long a control plane that never answered is waited for."""
-        return self.limits.first_contact_limit_s
-
-    @property
     def control_environ(self) -> dict[str, str]:
         """The environment of a control plane started here: what was given as a flag counts for it as well."""
         variables = {f"RESURGE_LIMITS__{name.upper()}": repr(value) for name, value in self.given_limits.items()}

@@ -39,7 +39,6 @@ __all__ = [
     "name_of",
 ]
 
-DIGEST_BYTES = 32
 MEMO_LIMIT = 65_536
 """Digests remembered per generation of the memo; two generations are kept."""
 

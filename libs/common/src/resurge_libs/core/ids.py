@@ -34,13 +34,3 @@ class FencingToken:
     job: JobId
     attempt: Attempt
     generation: Generation
-
-    def is_older_than(self, other: FencingToken) -> bool:
-        """Whether this token must be refused where `other` is current.
-
-        The generation alone decides: it is never reset, not by a new attempt either.
-        Raises ValueError when the two belong to different jobs, which have no order.
-        """
-        if self.job != other.job:
-            raise ValueError(f"tokens of two jobs have no order: {self.job!r} and {other.job!r}")
-        return (self.generation, self.attempt) < (other.generation, other.attempt)

@@ -1,4 +1,4 @@
-"""Where the host listens: reads the address, and refuses one that somebody else answers. Never steals a socket.
+"""Where the host listens: refuses an address that somebody else answers. Never steals a socket.
 
 gRPC removes a socket file that is in its way and may share a port; both would take a running control plane's callers
 away. So the address is tried before the server binds it.
@@ -15,19 +15,11 @@ from pathlib import Path
 
 from resurge_libs.hosting.port_holder import holder_of
 from resurge_libs.hosting.usage import UsageError
-from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
+from resurge_libs.rpc.endpoint import Endpoint
 
 FIELD = "--listen"
 WANTED = "give unix:/path or host:port (port 0 takes a free one)"
 PROBE_LIMIT_S = 1.0
-
-
-def listen_of(text: str) -> Endpoint:
-    """The address in a command line's words. Raises UsageError."""
-    try:
-        return parse_endpoint(text)
-    except BadEndpoint as error:
-        raise UsageError(FIELD, str(error), WANTED) from error
 
 
 def check_free(listen: Endpoint) -> None:

@@ -41,19 +41,6 @@ class Attr(StrEnum):
     VERDICT_SOURCE = "resurge.verdict_source"
     CULPRIT = "resurge.culprit"
     RESTARTS_LEFT = "resurge.restarts_left"
-    STEP = "resurge.step"
     SERVICE = "resurge.service"
-    RAW_START = "resurge.raw_start_unix_s"
-    RAW_END = "resurge.raw_end_unix_s"
-    CLOCK_OFFSET = "resurge.clock_offset_s"
     CLOCK_ERROR = "resurge.clock_error_s"
     OUTCOME = "resurge.outcome"
-
-
-UNTRACED_METHODS = (
-    "/grpc.health.v1.Health/Check",
-    "/grpc.health.v1.Health/Watch",
-    "/resurge_api.rendezvous.v1.RendezvousService/Attach",
-    "/resurge_api.rendezvous.v1.RendezvousService/WatchJob",
-)
-"""Heartbeats, health calls and watches make no spans."""

@@ -37,18 +37,6 @@ class RecoverySpan:
         """How long it took; never negative, though clocks of two machines may disagree."""
         return max(0.0, self.end - self.start)
 
-    def shifted_by(self, offset_s: float, error_s: float) -> RecoverySpan:
-        """The span moved into another clock's time; the raw times stay as attributes."""
-        raw: dict[str, AttributeValue] = {
-            **self.attributes,
-            Attr.RAW_START: self.start,
-            Attr.RAW_END: self.end,
-            Attr.CLOCK_OFFSET: offset_s,
-            Attr.CLOCK_ERROR: error_s,
-        }
-        start, end = Wall(self.start + offset_s), Wall(self.end + offset_s)
-        return RecoverySpan(self.name, start, end, self.node, self.rank, self.service, raw, self.part)
-
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:

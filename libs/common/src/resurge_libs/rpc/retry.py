@@ -74,10 +74,6 @@ def call_idempotent_sync(method: Any, request: Any, rules: RetryRules | None = N
     raise AssertionError("tenacity returns or raises")
 
 
-def _is_over(deadline: Deadline) -> Any:
-    return lambda _state: deadline.is_over(_now())
-
-
 def _policy(rules: RetryRules, deadline: Deadline) -> dict[str, Any]:
     return {
         "retry": tenacity.retry_if_exception_type(Unsure),
