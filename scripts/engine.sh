@@ -51,7 +51,7 @@ build_base() {
     work=$(mktemp -d /dev/shm/base.XXXX) # dpkg syncs often; this needs no disk
     TMPDIR=$work mmdebstrap -q --variant=apt --include=python3,ca-certificates,libstdc++6 --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' bookworm "$work/rootfs.tar"
-    python3 -m pip download -q --disable-pip-version-check -d "$work" pip setuptools wheel
+    PIP_NO_INDEX=0 python3 -m pip download -q --disable-pip-version-check -d "$work" pip setuptools wheel
     cp /etc/ssl/certs/ca-certificates.crt "$work/" # what this machine trusts
     printf '%s\n' 'FROM scratch' 'ADD rootfs.tar /' 'COPY *.whl /wheels/' \
         'RUN rm -f /usr/lib/python3*/EXTERNALLY-MANAGED && python3 /wheels/pip-*.whl/pip install -q --no-index --find-links /wheels pip setuptools wheel && ln -s /usr/bin/python3 /usr/local/bin/python && rm -rf /wheels /var/cache/apt/*' \

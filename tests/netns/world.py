@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from resurge_launcher.pages import remove_pages
 from resurge_libs.rpc.records import read_recoveries
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive
-from resurge_launcher.pages import remove_pages
 from tests.demo.ranks import Crew, crew
 from tests.netns.namespaces import Network
 
