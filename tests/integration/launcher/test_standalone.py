@@ -145,6 +145,13 @@ def test_a_control_plane_killed_during_a_recovery_only_delays_it(alone: Alone):
 
 
 @pytest.mark.users_row(51)
+def test_a_standalone_job_removes_nothing_that_is_not_its_own(alone: Alone):
+    (alone.run_dir / "thesis.tex").write_text("years of work")
+    alone.start("print('done')\n", "--standalone")
+    assert alone.exit_code() == 0
+    assert (alone.run_dir / "thesis.tex").read_text() == "years of work"
+
+
 def test_a_signalled_launcher_takes_its_control_plane_along(alone: Alone):
     alone.start(FOREVER)
     pids = alone.pids(1)

@@ -7,9 +7,9 @@ started here, stream. Order of the end: last word on the stream, control plane, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
-import shutil
 import signal
 import time
 import traceback
@@ -27,6 +27,7 @@ from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.local_socket import LocalSocket
+from resurge_launcher.node_lock import FILE_NAME as LOCK_NAME
 from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
 from resurge_launcher.pages import page_home, remove_pages
@@ -83,9 +84,17 @@ def _run(settings: RunSettings, warm: WarmStart | None) -> int:
         kernel.become_subreaper()
         return asyncio.run(_Agent(settings, lock, warm).run())
     finally:
-        if settings.standalone:  # nobody comes back to a job whose name was made up for it
-            shutil.rmtree(settings.run_dir, ignore_errors=True)
+        if settings.is_id_made_up:  # nobody comes back to it, not for the memory in the lock's file either
+            _remove_own_files(settings.run_dir)
         lock.release()
+
+
+def _remove_own_files(run_dir: Path) -> None:
+    """Nothing else: the user may have named any directory."""
+    with contextlib.suppress(OSError):
+        for name in (SOCKET_NAME, CONTROL_SOCKET_NAME, LOCK_NAME):
+            (run_dir / name).unlink(missing_ok=True)
+        run_dir.rmdir()
 
 
 class _Agent:

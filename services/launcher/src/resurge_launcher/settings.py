@@ -122,7 +122,7 @@ class RunSettings:
     # the control plane
     endpoint: Endpoint | None = None  # None: this launcher starts an embedded one
     serve_here: bool = False  # the endpoint names this host: this launcher starts the control plane if none answers
-    standalone: bool = False
+    is_id_made_up: bool = False  # nobody named the job: nobody comes back to it
     job_token: str = field(default="", repr=False)
     master_addr: str | None = None  # as given, torchrun's static style; also made `endpoint`
     master_port: int | None = None

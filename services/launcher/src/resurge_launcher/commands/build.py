@@ -65,7 +65,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         take_over=resolved["take_over"].value,
         endpoint=endpoint,
         serve_here=serve_here,
-        standalone=resolved["standalone"].value,
+        is_id_made_up=job_id == here.run_name,
         job_token=token_of(endpoint, here.environ),
         master_addr=resolved["master_addr"].value,
         master_port=resolved["master_port"].value if resolved["master_port"].is_given else None,
