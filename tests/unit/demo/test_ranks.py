@@ -3,6 +3,7 @@
 import pytest
 
 from resurge.page import LauncherCells, PageWriter
+from resurge_launcher.pages import PAGES_NAME
 from tests.demo.ranks import crew
 
 
@@ -12,7 +13,7 @@ def run_dirs(tmp_path):
 
 
 def worker(run_dirs, node, rank, generation, pid=1, steps=()):
-    folder = run_dirs[node] / "pages" / f"g{generation}"
+    folder = run_dirs[node] / PAGES_NAME / f"g{generation}"
     folder.mkdir(parents=True, exist_ok=True)
     LauncherCells.create(folder / f"rank-{rank}.page", generation=generation)
     page = PageWriter(folder / f"rank-{rank}.page")
@@ -47,5 +48,5 @@ def test_all_ranks_have_to_commit_before_they_train(run_dirs):
 
 def test_a_page_that_is_being_made_is_left_out(run_dirs):
     worker(run_dirs, "n0", 0, 1, steps=[1])
-    (run_dirs["n0"] / "pages" / "rank-1.page").write_bytes(b"")
+    (run_dirs["n0"] / PAGES_NAME / "rank-1.page").write_bytes(b"")
     assert len(crew(run_dirs).ranks) == 1

@@ -17,13 +17,15 @@ from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
 
 SHARED_MEMORY = Path("/dev/shm")
+PAGES_NAME = "resurge-pages"
+"""In a run directory, which may be any directory of the user's."""
 NS = 1_000_000_000
 
 
 def page_homes(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> tuple[Path, Path]:
     """Where the pages of a launcher with this run directory may be: the first that can be written."""
     name = f"resurge-{os.getuid()}-{hashlib.sha256(str(run_dir).encode()).hexdigest()[:16]}"
-    return shared_memory / name, run_dir / "pages"
+    return shared_memory / name, run_dir / PAGES_NAME
 
 
 def page_home(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> Path:
