@@ -32,6 +32,7 @@ class Tolerance:
 # Kinds of holdings; a figure of one process or directory, compared between two settled moments.
 TOLERANCES = {
     "private_mib": Tolerance(4.0, why="the allocator's own slack"),
+    "children_mib": Tolerance(8.0, why="workers, fork server and stores: their allocators' slack, and who is starting"),
     "descriptors": Tolerance(2, why="a probe or a reconnect that is open just now"),
     "threads": Tolerance(1, why="a pool makes its threads on demand"),
     "processes": Tolerance(0),
@@ -73,13 +74,28 @@ def _of_process(pid: int) -> dict[str, float]:
     process = psutil.Process(pid)
     children = process.children(recursive=True)
     return {
-        "private_mib": process.memory_full_info().uss / MIB,
+        "private_mib": _private_bytes(process) / MIB,
+        "children_mib": sum(_private_bytes(child) for child in children) / MIB,
         "descriptors": process.num_fds(),
         "threads": process.num_threads(),
         "processes": len(children),
-        "zombies": sum(child.status() == psutil.STATUS_ZOMBIE for child in children),
+        "zombies": sum(_is_zombie(child) for child in children),
         "sockets": sum(target.startswith("socket:") for target in _descriptors(pid)),
     }
+
+
+def _private_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_full_info().uss)
+    except psutil.Error:  # it has ended meanwhile, or is a zombie
+        return 0
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _descriptors(pid: int) -> list[str]:
