@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from resurge_launcher.core.model import StoreOffer
 from resurge_launcher.store_offer import StorePort
 from resurge_libs.testing import wait_until_async
 from resurge_libs.testing.process_faults import is_alive, kill, terminate
@@ -153,7 +154,10 @@ async def test_the_terminal_shows_the_ranks_that_are_wanted_and_files_hold_all(l
 @pytest.mark.users_row(19)
 def test_an_offered_port_is_given_to_nobody_else_and_a_store_may_open_it():
     ports = [StorePort("127.0.0.1") for _ in range(50)]
-    numbers = [port.reserve().port for port in ports]
+    offers: list[StoreOffer] = []
+    for port in ports:
+        port.offer(offers.append)
+    numbers = [offer.port for offer in offers]
     try:
         assert len(set(numbers)) == len(numbers), "two launchers of one machine offer different ports"
         with socket.socket() as thief, pytest.raises(OSError, match="in use"):
@@ -162,7 +166,8 @@ def test_an_offered_port_is_given_to_nobody_else_and_a_store_may_open_it():
             store.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             store.bind(("0.0.0.0", numbers[0]))
             store.listen()
-        assert ports[0].reserve().port != numbers[0], "the next generation meets on another port"
+        ports[0].offer(offers.append)
+        assert offers[-1].port != numbers[0], "the next generation meets on another port"
     finally:
         for port in ports:
             port.release()

@@ -8,7 +8,7 @@ import pytest
 
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import Verdict, VerdictKind
-from resurge_rendezvous.core.model import NodePhase
+from resurge_rendezvous.core.model import NodePhase, StoreOffer
 from tests.unit.rendezvous.desk import RESTART, Desk, spec, started
 
 
@@ -27,6 +27,15 @@ def test_a_first_round_closes_at_once_when_min_nodes_are_ready():
     run = d.run_of("n1")
     assert (run.group_rank, run.world_size, run.master_addr, run.master_port) == (1, 2, "n0", 29500)
     assert (run.cycle, run.incident, run.restarts_spent) == (0, None, 0)
+
+
+@pytest.mark.parametrize("served", ["n0", "n1"])
+def test_all_are_told_whether_the_first_nodes_store_answers_already(served: str):
+    d = Desk()
+    for node in ("n0", "n1"):
+        d.hello(node)
+        d.ready(node, store_offer=StoreOffer(node, 29500, is_served=node == served))
+    assert [d.run_of(node).store_is_served for node in ("n0", "n1")] == [served == "n0"] * 2
 
 
 def test_a_node_without_a_store_offer_is_not_ready():
