@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${VENV:-.venv}/bin/python
+scripts/engine.sh answers || trap 'scripts/engine.sh down' EXIT
 found=$(scripts/engine.sh up)
 eval "$found"
-if [[ $found == *DOCKER_HOST* ]]; then trap 'scripts/engine.sh down' EXIT; fi
 DOCKER_BUILDKIT=1 docker compose build --quiet
 "$python" -m pytest -q tests/e2e/compose "$@"

@@ -3,6 +3,7 @@
 #   eval "$(scripts/engine.sh up)"    start one of its own unless an engine answers; prints DOCKER_HOST and DOCKER_CONFIG
 #   scripts/engine.sh down            stop that engine, and no other
 #   scripts/engine.sh purge           down, and remove its data
+#   scripts/engine.sh answers         whether some engine answers, or this one was started before
 # Everything is under ENGINE_DIR (default: /var/tmp/resurge-engine).
 set -euo pipefail
 dir=${ENGINE_DIR:-/var/tmp/resurge-engine}
@@ -49,15 +50,16 @@ build_base() {
     say "building a stand-in for $base"
     command -v mmdebstrap >/dev/null || install_packages mmdebstrap
     work=$(mktemp -d /dev/shm/base.XXXX) # dpkg syncs often; this needs no disk
+    # shellcheck disable=SC2064  # this folder, now
+    trap "rm -rf '$work'" EXIT
     TMPDIR=$work mmdebstrap -q --variant=apt --include=python3,ca-certificates,libstdc++6 --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' bookworm "$work/rootfs.tar"
     PIP_NO_INDEX=0 python3 -m pip download -q --disable-pip-version-check -d "$work" pip setuptools wheel
     cp /etc/ssl/certs/ca-certificates.crt "$work/" # what this machine trusts
     printf '%s\n' 'FROM scratch' 'ADD rootfs.tar /' 'COPY *.whl /wheels/' \
-        'RUN rm -f /usr/lib/python3*/EXTERNALLY-MANAGED && python3 /wheels/pip-*.whl/pip install -q --no-index --find-links /wheels pip setuptools wheel && ln -s /usr/bin/python3 /usr/local/bin/python && rm -rf /wheels /var/cache/apt/*' \
+        'RUN rm -f /usr/lib/python3*/EXTERNALLY-MANAGED && pip=$(ls /wheels/pip-*.whl) && python3 $pip/pip install -q --no-index --find-links /wheels pip setuptools wheel && ln -s /usr/bin/python3 /usr/local/bin/python && rm -rf /wheels /var/cache/apt/*' \
         'COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt' 'CMD ["python3"]' >"$work/Dockerfile"
     docker build -q -t "$base" "$work" >/dev/null
-    rm -rf "$work"
 }
 
 up() {
@@ -92,6 +94,7 @@ down() {
 case ${1:-} in
     up) up ;;
     down) down ;;
+    answers) docker info >/dev/null 2>&1 || DOCKER_HOST=unix://$dir/docker.sock docker info >/dev/null 2>&1 ;;
     purge) down && rm -rf "$dir" ;;
-    *) sed -n '2,6s/^# //p' "$0" && exit 2 ;;
+    *) sed -n '2,7s/^# //p' "$0" && exit 2 ;;
 esac

@@ -20,6 +20,8 @@ from tests.netns.world import CellFailed, Training, World
 
 DIGITS = Path(__file__).parents[2] / "worker_sdk" / "examples" / "digits" / "train.py"
 LIMIT_FLAGS = ("--hang-limit", str(cells.HANG_LIMIT_S))
+WITHOUT_TORCH = (*LIMIT_FLAGS, "--warm", "off")
+"""The training without torch starts no slower without a fork server that would import it."""
 DELAY_S = "0.15"
 LOG_TAIL_LINES = 15
 PROBLEMS = (CellFailed, NeverHappened, namespaces.NetworkRefused, OSError, ValueError, subprocess.TimeoutExpired)
@@ -113,7 +115,7 @@ def _show_logs(world: World) -> None:
 
 def with_delay(told: Told) -> None:
     """A proxy on the control plane's host stands between it and the launchers."""
-    with started(Training(flags=LIMIT_FLAGS, proxy_delay_s=DELAY_S)) as world:
+    with started(Training(flags=WITHOUT_TORCH, proxy_delay_s=DELAY_S)) as world:
         if run_cell(world, cells.delay, told):
             _finish(world, told)
 
@@ -148,7 +150,7 @@ def tell(short: bool) -> int:
     """Run the cells; gives the exit code. Without the rights for it nothing is run and the reason is told."""
     told = Told()
     load = os.getloadavg()[0]
-    training = Training(flags=LIMIT_FLAGS)
+    training = Training(flags=WITHOUT_TORCH)
     if (reason := namespaces.why_not()) is not None:
         told.skipped["all"] = reason
     else:

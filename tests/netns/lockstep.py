@@ -20,18 +20,21 @@ GO, END = b"g", b"e"
 CONNECT_LIMIT_S = 30.0
 
 
-def gather(address, world_size):
-    """Rank 0: one connection of every other rank."""
-    server = socket.create_server(address, backlog=world_size)
+def gather(host, published, world_size):
+    """Rank 0: one connection of every other rank. MASTER_PORT may be taken by the store of the launcher."""
+    server = socket.create_server((host, 0), backlog=world_size)
+    fresh = published.with_suffix(".new")
+    fresh.write_text(str(server.getsockname()[1]))
+    os.replace(fresh, published)
     return [server.accept()[0] for _ in range(world_size - 1)]
 
 
-def join(address, pause):
+def join(host, published, pause):
     """Any other rank: the connection to rank 0, which may not listen yet."""
     until = time.monotonic() + CONNECT_LIMIT_S
     while True:
         try:
-            peer = socket.create_connection(address, timeout=2)
+            peer = socket.create_connection((host, int(published.read_text())), timeout=2)
         except OSError:
             if time.monotonic() > until:
                 raise
@@ -66,10 +69,11 @@ def main():
     folder, step_s = Path(sys.argv[1]), float(sys.argv[2])
     pause = threading.Event().wait
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    host = os.environ["MASTER_ADDR"]
     checkpoint = folder / "checkpoint"
     with resurge.session(beat_limit=60) as session:
-        peers = join(address, pause) if rank else gather(address, world_size)
+        published = folder / f"port-{session.generation}"
+        peers = join(host, published, pause) if rank else gather(host, published, world_size)
         session.process_group_ready()
         (folder / f"pid-{session.generation}-{rank}").write_text(f"{os.getpid()}\n")
         step = int(checkpoint.read_text()) if checkpoint.exists() else 0

@@ -61,7 +61,8 @@ class Step:
             probe.bind(("127.0.0.1", 0))
             endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
         command = ["srun", "-N2", "--ntasks-per-node=1", "--kill-on-bad-exit=0"]
-        command += [sys.executable, "-m", "resurge_launcher", "run", "--nnodes", "2", "--rdzv-endpoint", endpoint]
+        command += [sys.executable, "-m", "resurge_launcher", "run", "--nnodes", "2", "--warm", "off"]
+        command += ["--rdzv-endpoint", endpoint]
         command += ["--state-dir", str(folder / "state"), "--log-dir", str(folder / "logs"), *words]
         self.log = folder / "srun.log"
         with self.log.open("wb") as output:
