@@ -17,6 +17,7 @@ from resurge_rendezvous.core.model import (
     RecoveryRecord,
 )
 from resurge_rendezvous.core.views import recoveries_view, recovery_view
+from resurge_rendezvous.wire_out import recovery_to_proto
 from tests.unit.rendezvous.desk import RESTART, Desk, started
 
 
@@ -103,6 +104,22 @@ def test_a_script_that_reports_less_is_covered_all_the_same():
     record = d.exported[-1]
     assert record.outcome is RecoveryOutcome.RECOVERED
     assert covered(record) > 0.999
+
+
+@pytest.mark.parametrize("offset_s", [-2e11, 2e11])
+def test_a_clock_that_cannot_be_leaves_a_record_that_can_be_shown(offset_s):
+    d = started()
+    d.ask_offset("n1", offset_s)
+    d.crash("n1")
+    incident = IncidentId(d.asked[0].view.incident)
+    raw = ObservedSpan("teardown", Wall(d.wall - 0.3), Wall(d.wall - 0.1), None, ())
+    d.tell("n1", NodePhase.READY, 1, spans=(raw,), incident=incident)
+    d.verdict()
+    d.down("n0")
+    d.proven("n0", "n1")
+    shown = recovery_to_proto(d.exported[-1])
+    assert 0 <= shown.start.seconds <= d.wall
+    assert all(0 <= told.span.start.seconds <= told.span.end.seconds <= d.wall + 1 for told in shown.spans)
 
 
 def test_launchers_spans_are_shifted_into_the_services_time_and_keep_their_own():

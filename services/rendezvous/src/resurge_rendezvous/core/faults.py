@@ -27,9 +27,10 @@ from resurge_rendezvous.core.values import ExitRecord, NodePhase
 
 
 def corrected(d: Draft, seat: Seat, at: Wall) -> Wall:
-    """A launcher's time in the service's own; never later than now, as it has been heard of already."""
+    """A launcher's time in the service's own: after 1970, whatever its clock says, and not later than now, as it has
+    been heard of already."""
     offset_s = seat.clock.offset_s if seat.clock is not None else 0.0
-    return Wall(min(at + offset_s, d.stamp.wall))
+    return Wall(max(0.0, min(at + offset_s, d.stamp.wall)))
 
 
 def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRecord]:

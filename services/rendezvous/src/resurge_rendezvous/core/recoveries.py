@@ -176,7 +176,7 @@ def _amend(d: Draft, seat: Seat, record: RecoveryRecord) -> None:
 
 def _shifted(d: Draft, seat: Seat, span: ObservedSpan, rounds: tuple[RoundTimes, ...]) -> RecoverySpan:
     offset_s = seat.clock.offset_s if seat.clock is not None else 0.0
-    start, end = Wall(span.start + offset_s), Wall(min(span.end + offset_s, d.stamp.wall))
+    start, end = (Wall(max(0.0, min(at + offset_s, d.stamp.wall))) for at in (span.start, span.end))
     raw = (("resurge.raw_start", f"{span.start:.6f}"), ("resurge.raw_end", f"{span.end:.6f}"))
     number = max((times.round for times in rounds if times.opened_wall <= start), default=0)
     return RecoverySpan(
