@@ -18,6 +18,7 @@ from resurge_libs.core.refusals import BadRequest, WrongJob
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous import wire, wire_out
 from resurge_rendezvous.attach import LauncherSession
+from resurge_rendezvous.core.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from resurge_rendezvous.core.model import (
     Added,
     Deleted,
@@ -230,10 +231,10 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         wrong = Violations()
         if "request_id" in request.DESCRIPTOR.fields_by_name:
             wrong.name("request_id", request.request_id, wire.MAX_NAME_BYTES)
-        wrong.name("key", request.key, wire.MAX_KEY_BYTES)
+        wrong.name("key", request.key, KEY_BYTES_MAX)
         for value in values:
-            if len(value) > wire.MAX_VALUE_BYTES:
-                wrong.add("value", f"has {len(value)} bytes; at most {wire.MAX_VALUE_BYTES} are allowed")
+            if len(value) > VALUE_BYTES_MAX:
+                wrong.add("value", f"has {len(value)} bytes; at most {VALUE_BYTES_MAX} are allowed")
         token = wire.token_of(request, wrong)
         wrong.check()
         self._check_job(token.job)

@@ -48,8 +48,6 @@ MAX_NUMBER = 2**53
 """Generations, attempts, incarnations and revisions stay exact in every JSON reader."""
 MAX_RANK = 10_000_000
 MAX_EXIT_CODE = 255
-MAX_KEY_BYTES = 1_024
-MAX_VALUE_BYTES = 1_024 * 1_024
 MAX_LEASE_TTL_S = 3_600.0
 MAX_WALL_S = 253_402_300_799
 """The last second of the year 9999, as Timestamp allows."""

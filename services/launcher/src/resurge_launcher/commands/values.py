@@ -11,8 +11,8 @@ from resurge_libs.config.durations import NEVER, seconds_of
 from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
 
 DEFAULT_PORT = 29400  # torchrun's own default of --rdzv-endpoint without a port
-MAX_NODES = 1_000_000
-MAX_WORKERS_PER_NODE = 4096
+MAX_NODES = 100_000  # these bounds are rendezvous' own
+MAX_WORKERS_PER_NODE = 1024
 ENDPOINT_RIGHT = f"Give HOST:PORT, [IPV6]:PORT or unix:/PATH, for example n0:{DEFAULT_PORT}."
 _STREAM_PER_RANK = re.compile(r"^\d+:[0-3](,\d+:[0-3])*$")
 _JOB_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$")
