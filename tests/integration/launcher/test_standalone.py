@@ -144,7 +144,6 @@ def test_a_control_plane_killed_during_a_recovery_only_delays_it(alone: Alone):
     assert all(is_alive(pid) for pid in fresh)
 
 
-@pytest.mark.users_row(51)
 def test_a_standalone_job_removes_nothing_that_is_not_its_own(alone: Alone):
     (alone.run_dir / "thesis.tex").write_text("years of work")
     alone.start("print('done')\n", "--standalone")
@@ -152,6 +151,7 @@ def test_a_standalone_job_removes_nothing_that_is_not_its_own(alone: Alone):
     assert (alone.run_dir / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.users_row(51)
 def test_a_signalled_launcher_takes_its_control_plane_along(alone: Alone):
     alone.start(FOREVER)
     pids = alone.pids(1)
