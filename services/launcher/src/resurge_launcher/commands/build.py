@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resurge_launcher.commands import machine, rdzv_conf
-from resurge_launcher.commands.place import Place, endpoint_of, node_of
-from resurge_launcher.commands.sources import Sourced
+from resurge_launcher.commands.place import NodeIdentity, endpoint_of, node_of
+from resurge_launcher.commands.sources import Resolved, Sourced
 from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings, Warm
 from resurge_launcher.usage import UsageProblem
 from resurge_launcher.warm.plan import why_never_warm
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.endpoint import Endpoint, token_flaw
-
-Resolved = Mapping[str, Sourced]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +246,7 @@ def _state_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str) -> P
     return Path(item.value).absolute() if item.is_given else machine.state_root(environ) / job_id
 
 
-def _run_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str, place: Place) -> Path:
+def _run_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str, place: NodeIdentity) -> Path:
     item = resolved["run_dir"]
     if item.is_given:
         if len(str(Path(item.value).absolute())) > 60:

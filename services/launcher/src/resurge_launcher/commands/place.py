@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from resurge_launcher.commands import values
-from resurge_launcher.commands.sources import Sourced
+from resurge_launcher.commands.sources import Resolved
 from resurge_launcher.usage import UsageProblem
 from resurge_libs.rpc.endpoint import Endpoint
 
-Resolved = Mapping[str, Sourced]
-
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeIdentity:
     """This node's identity and its order among the nodes."""
 
     node_id: str
@@ -25,7 +23,7 @@ class Place:
     infra_rank: int | None
 
 
-def node_of(resolved: Resolved, environ: Mapping[str, str], host_name: str, max_nodes: int) -> Place:
+def node_of(resolved: Resolved, environ: Mapping[str, str], host_name: str, max_nodes: int) -> NodeIdentity:
     """Identity: --node-id, else Slurm's node name and id, else the node rank, else the host name."""
     item = resolved["node_rank"]
     node_rank: int | None = item.value if item.is_given else None
@@ -38,14 +36,14 @@ def node_of(resolved: Resolved, environ: Mapping[str, str], host_name: str, max_
         if infra_rank is None and environ.get(variable, "").isdigit():
             infra_rank = int(environ[variable])
     if resolved["node_id"].is_given:
-        return Place(resolved["node_id"].value, node_rank, infra_rank)
+        return NodeIdentity(resolved["node_id"].value, node_rank, infra_rank)
     if environ.get("SLURMD_NODENAME") and environ.get("SLURM_PROCID"):
         name = f"{environ['SLURMD_NODENAME']}-{environ.get('SLURM_NODEID', '0')}"
     elif node_rank is not None:
         name = f"node-{node_rank}"
     else:
         name = host_name
-    return Place(name, node_rank, infra_rank)
+    return NodeIdentity(name, node_rank, infra_rank)
 
 
 def endpoint_of(

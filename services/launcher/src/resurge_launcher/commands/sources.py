@@ -37,6 +37,10 @@ class Sourced:
         return self.source if self.is_given else self.option.flag
 
 
+Resolved = Mapping[str, Sourced]
+"""Every setting by its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
     """The content of the YAML file, with its name for messages."""
