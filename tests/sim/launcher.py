@@ -42,6 +42,7 @@ class Launcher(SimProcess):
         self.strays: list[float] = []
         """Descendants that workers left behind: until when KILL cannot end each."""
         self.exit: tuple[int, Because] | None = None
+        self.signals: set[int] = set()
         self.observed: h.Observed | None = None
         self.line = ControlLine(self)
         self._port = 0
@@ -233,4 +234,5 @@ class Launcher(SimProcess):
 
     def signalled(self, signal: int) -> None:
         """Somebody signals the launcher itself."""
+        self.signals.add(signal)
         self.post(h.SignalReceived(signal))

@@ -26,6 +26,7 @@ from resurge_launcher.core.goals import ExitGoal, RunGoal
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
+from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import model as rm
 
 if TYPE_CHECKING:
@@ -276,5 +277,7 @@ class Oracle:
         decision = self.decisions.get(int(goal.attempt)) if isinstance(goal, ExitGoal) else None
         if decision is None:
             self.fail("S11", f"{launcher.name} exited with {code} ({because}) without a decision")
+        elif code - 128 in launcher.signals and decision.exit_code == EXIT_FAILED:
+            return  # a failure decided after a signal says no more than the signal
         elif code != decision.exit_code:
             self.fail("S11", f"{launcher.name} exited with {code} ({because}), the job with {decision.exit_code}")

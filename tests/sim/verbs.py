@@ -30,13 +30,8 @@ class Verbs:
         A second one on the same machine would not get past the machine's lock: it is in a container of its own.
         """
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
-        rules = LauncherRules(
-            limits=self.setup.limits,
-            local_world_size=self.setup.workers,
-            term_timeout_s=10.0,
-            on_lost_control=self.setup.on_lost_control,
-            on_excluded=OnExcluded.PARK,
-        )
+        setup = self.setup
+        rules = LauncherRules(setup.limits, setup.workers, 10.0, setup.on_lost_control, OnExcluded.PARK)
         place = f"{node}/{self._incarnations[node]}" if second else node
         launcher = Launcher(self, node, self._incarnations[node], rules, place=place, take_over=take_over)
         self._live.setdefault(node, []).append(launcher)
