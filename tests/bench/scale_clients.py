@@ -63,7 +63,8 @@ class Node:
         self.state.phase = attach_pb2.NODE_PHASE_READY
         self.state.store_offer.address, self.state.store_offer.port = "127.0.0.1", 29500
         self.beat_at = time.monotonic() + self.lease_s / BEATS_PER_LEASE
-        first = rendezvous_pb2.AttachRequest(observed=self.state)
+        self.beats_next = True
+        first = self.message()
         first.observed.hello.CopyFrom(self.fleet.hello(self.name))
         try:
             self.is_writing = True
@@ -143,7 +144,7 @@ class Fleet:
 
     def __init__(self, target: str, first: int, count: int, nodes: int) -> None:
         limits = TimeLimits(lease_ttl_s=LEASE_TTL_S)
-        options = channel_options(limits)
+        options = channel_options(limits, nodes)
         self.spec = job_spec("scale", f"{nodes}:{nodes}", max_restarts=1_000)
         self.reached: dict[tuple[str, int], list[float]] = defaultdict(list)
         self.errors: list[str] = []

@@ -163,6 +163,7 @@ def events(d: Desk):
             yield m.StreamClosed(stamp, stream, NodeId(node), by_peer)
         yield m.BeatReceived(stamp, stream, NodeId(node), 1, 0.0)
         yield m.BeatReceived(stamp, "old", NodeId(node), 1, 0.0, 1.0, 0.1)
+        yield m.BeatsReceived(stamp, (m.BeatReceived(stamp, stream, NodeId(node), 2, 0.0),) * 2)
         yield m.ExcludeAsked(stamp, RequestId("x"), NodeId(node), "why")
         yield m.ReadmitAsked(stamp, RequestId("y"), NodeId(node))
     for number in (0, 1):

@@ -207,7 +207,8 @@ class _Agent:
         )
 
     def _where(self) -> Where:
-        return Where(self._endpoint, self._settings.limits, self._settings.job_token or None)
+        settings = self._settings
+        return Where(self._endpoint, settings.limits, settings.job_token or None, settings.max_nodes)
 
     def _own_address(self) -> str:
         several = self._settings.max_nodes > 1

@@ -29,6 +29,7 @@ from resurge_libs.core.refusals import (
     AlreadyAttached,
     BadRequest,
     NotYourNode,
+    Overloaded,
     RpcProblem,
     Superseded,
     Unauthenticated,
@@ -58,6 +59,8 @@ class Where:
     endpoint: Endpoint
     limits: TimeLimits
     token: str | None = None
+    peers: int = 1
+    """Launchers of this job, as far as its own words say."""
 
 
 class ControlStream:
@@ -75,6 +78,9 @@ class ControlStream:
         self._closing = False
         self._hurried = False
         self._offset: _ClockOffset | None = None
+        self._lease_s = where.limits.lease_ttl_s
+        """The lease last granted: with very many launchers it grows, and with it the time between beats."""
+        self._not_before = 0.0
         self._sequence = 0
         self._task: asyncio.Task[None] | None = None
         self._sent_all = asyncio.Event()
@@ -116,9 +122,10 @@ class ControlStream:
         self._changed.set()
 
     async def _run(self) -> None:
+        where = self._where
         while not self._closing:
             # a channel of its own each time: an old one would wait out its own backoff first
-            channel = open_channel(self._where.endpoint, self._where.limits, self._where.token)
+            channel = open_channel(where.endpoint, where.limits, where.token, where.peers)
             try:
                 if not await self._attach(channel):
                     return
@@ -128,8 +135,10 @@ class ControlStream:
 
     async def _pause(self) -> None:
         limits = self._where.limits
-        wait_s = random.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s)
-        give_up_at = time.monotonic() + wait_s
+        # many launchers come back over a longer time: together they must not keep the service from answering any
+        longest_s = limits.reconnect_backoff_max_s * self._lease_s / limits.lease_ttl_s
+        now = time.monotonic()
+        give_up_at = max(now, self._not_before) + random.uniform(limits.reconnect_backoff_min_s, longest_s)
         while not self._closing and not self._hurried and (left_s := give_up_at - time.monotonic()) > 0:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -143,9 +152,8 @@ class ControlStream:
         sender = asyncio.get_running_loop().create_task(self._send(call))
         sentence = "rendezvous closed the stream"
         # whoever does not answer beats for a whole lease is as good as gone, whatever its kernel says
-        silence_limit_s = self._where.limits.lease_ttl_s
         try:
-            while (response := await asyncio.wait_for(call.read(), silence_limit_s)) is not grpc.aio.EOF:
+            while (response := await asyncio.wait_for(call.read(), self._lease_s)) is not grpc.aio.EOF:
                 self._received(response.desired)
         except grpc.RpcError as error:
             problem = problem_of(error)
@@ -153,9 +161,11 @@ class ControlStream:
             if refused is not None:
                 self._post(refused)
                 return False
+            if isinstance(problem, Overloaded):
+                self._not_before = time.monotonic() + problem.retry_after_s
             sentence = f"{self._where.endpoint}: {problem}"
         except TimeoutError:
-            sentence = f"rendezvous said nothing for {silence_limit_s:g} s"
+            sentence = f"rendezvous said nothing for {self._lease_s:g} s"
         except BadDesired as error:
             sentence = str(error)
         finally:
@@ -192,7 +202,7 @@ class ControlStream:
                         await asyncio.wait_for(self._changed.wait(), wait_s)
                 beats = time.monotonic() >= beat_at
                 if beats:
-                    beat_at = time.monotonic() + self._where.limits.beat_interval_s
+                    beat_at = time.monotonic() + self._beat_interval_s()
                 self._changed.clear()
                 message = self._message(hello, beats)
                 if message is not None:
@@ -203,6 +213,10 @@ class ControlStream:
             await call.done_writing()
         except (grpc.RpcError, asyncio.InvalidStateError):
             return
+
+    def _beat_interval_s(self) -> float:
+        limits = self._where.limits
+        return limits.beat_interval_s * self._lease_s / limits.lease_ttl_s
 
     def _message(self, hello: attach_pb2.Hello | None, beats: bool) -> rendezvous_pb2.AttachRequest | None:
         if self._observed is None:
@@ -239,8 +253,10 @@ class ControlStream:
         offset_s = ((received - sent) + (answered - now)) / 2
         error_s = max(0.0, ((now - sent) - (answered - received)) / 2)
         self._offset = _ClockOffset(offset_s, error_s)
+        granted_s = reply.lease_ttl.ToNanoseconds() / 1e9
+        self._lease_s = max(self._where.limits.lease_ttl_s, granted_s)
         # never trust more than was asked for: the lease counts from sending, and sending cannot lie ahead
-        self._post(h.BeatAcked(Instant(min(sent, now)), reply.lease_ttl.ToNanoseconds() / 1e9))
+        self._post(h.BeatAcked(Instant(min(sent, now)), granted_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from resurge_libs.engine.ports import Clock, Entropy, Ids, JournalFailed
 from resurge_libs.engine.runner import Engine
 from resurge_rendezvous.core.model import RdzvState, Stamp
 from resurge_rendezvous.settings import RendezvousSettings
-from resurge_rendezvous.streams import KeyWaits, LauncherStream, Watchers
+from resurge_rendezvous.streams import DownStream, KeyWaits, Watchers
 
 STOPPING = Because(Reason.SERVICE_STOPPING, "rendezvous is stopping; it comes back with all it has decided")
 
@@ -31,7 +31,9 @@ class Desk:
         self.settings, self.limits, self.clock, self.ids = settings, limits, clock, ids
         self._entropy = entropy
         self.job_id = ""
-        self.streams: dict[str, LauncherStream] = {}
+        self.streams: dict[str, DownStream] = {}
+        self.direct = 0
+        """Launchers with a stream of their own to this process."""
         self.waits = KeyWaits()
         self.watchers: Watchers[rendezvous_pb2.Job] = Watchers()
         self._engine: Engine[RdzvState] | None = None
@@ -47,10 +49,21 @@ class Desk:
         if self._unready is not None:
             return
         self._unready = why
-        for stream in self.streams.values():
+        for stream in tuple(self.streams.values()):
             stream.end(Unready(why))
         self.watchers.close()
         self.waits.wake_all()
+
+    def add_stream(self, name: str, stream: DownStream) -> None:
+        """A launcher can be told from now on."""
+        self.streams[name] = stream
+        self.direct += stream.is_direct
+
+    def drop_stream(self, name: str) -> None:
+        """It cannot be told any more."""
+        stream = self.streams.pop(name, None)
+        if stream is not None:
+            self.direct -= stream.is_direct
 
     def stamp(self) -> Stamp:
         """What the next event brings of the world."""

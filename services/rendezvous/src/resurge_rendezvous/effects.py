@@ -24,7 +24,7 @@ from resurge_rendezvous.core.model import (
 )
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.export import RecoveryExport
-from resurge_rendezvous.wire_out import beat_reply, desired_to_proto
+from resurge_rendezvous.wire_out import beat_reply
 
 
 class RdzvEffects:
@@ -46,7 +46,7 @@ class RdzvEffects:
             case SendDesired(stream=name, desired=desired):
                 stream = self._desk.streams.get(name)
                 if stream is not None:
-                    stream.put_goal(desired_to_proto(desired))
+                    stream.put_desired(desired)
             case AnswerBeat(stream=name):
                 stream = self._desk.streams.get(name)
                 if stream is not None:

@@ -11,13 +11,14 @@ from typing import Any
 
 import grpc.aio
 
+from resurge_api.rendezvous.v1 import relay_pb2, rendezvous_pb2_grpc
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
-from resurge_api.rendezvous.v1 import rendezvous_pb2_grpc
 from resurge_libs.core.ids import IncidentId, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, WrongJob
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous import wire, wire_out
 from resurge_rendezvous.attach import LauncherSession
+from resurge_rendezvous.attach_many import RelaySession
 from resurge_rendezvous.core.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from resurge_rendezvous.core.model import (
     Added,
@@ -58,6 +59,14 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         async with session.introduced(request_iterator, context):
             while (desired := await session.stream.next()) is not None:
                 yield pb.AttachResponse(desired=desired)
+
+    async def AttachMany(
+        self, request_iterator: AsyncIterator[relay_pb2.AttachManyRequest], context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[relay_pb2.AttachManyResponse]:
+        session = RelaySession(self._desk)
+        async with session.introduced(request_iterator, context):
+            while (told := await session.next()) is not None:
+                yield told
 
     # --- observers ----------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,34 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.refusals import Overloaded, RpcProblem
+from resurge_rendezvous.core.model import Desired
+from resurge_rendezvous.wire_out import desired_to_proto
 
 T = TypeVar("T")
+
+
+class DownStream(Protocol):
+    """What goes down to one launcher, whichever way."""
+
+    is_direct: bool
+    """Whether it is a stream of the launcher's own to this process."""
+
+    def put_desired(self, desired: Desired) -> None:
+        """The node's whole desired state; an older one that was not sent yet is forgotten."""
+        ...
+
+    def put_beat_reply(self, reply: attach_pb2.BeatReply) -> None:
+        """The answer to a beat; it covers all earlier beats."""
+        ...
+
+    def end(self, refusal: RpcProblem | None = None) -> None:
+        """Close it after what is still to be sent; with a refusal, at once and with it."""
+        ...
+
 
 MAX_WATCHERS = 256
 MAX_WAITS = 100_000
@@ -31,10 +53,16 @@ class LauncherStream:
     _ended: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    is_direct = True
+
     @property
     def refusal(self) -> RpcProblem | None:
         """What the stream was ended with."""
         return self._end
+
+    def put_desired(self, desired: Desired) -> None:
+        """As `put_goal`, for the core's value."""
+        self.put_goal(desired_to_proto(desired))
 
     def put_goal(self, goal: attach_pb2.Desired) -> None:
         """The node's whole desired state; an older one that was not sent yet is forgotten."""

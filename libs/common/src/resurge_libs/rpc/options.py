@@ -9,6 +9,8 @@ from resurge_libs.core.time_limits import TimeLimits
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_PENDING_REQUESTS = 100_000
 """A burst of more than 1,000 simultaneous calls is silently cancelled at gRPC's own default."""
+PINGERS_MAX = 2_000
+"""So many launchers of one job ping at the pace of the table of time limits."""
 
 Options = list[tuple[str, str | int]]
 
@@ -22,13 +24,20 @@ def server_options(limits: TimeLimits) -> Options:
         ("grpc.max_concurrent_streams", MAX_PENDING_REQUESTS),
         ("grpc.http2.ping_timeout_ms", _ms(limits.server_ping_timeout_s)),
         ("grpc.keepalive_timeout_ms", _ms(limits.server_ping_timeout_s)),
+        # leases find dead launchers; our pings only clear their connections away, and ten thousand of them cost
+        ("grpc.keepalive_time_ms", _ms(limits.lease_ttl_s)),
         *_both_sides(limits),
     ]
 
 
-def channel_options(limits: TimeLimits) -> Options:
-    """Options of a client channel: pings find a dead peer within `client_ping_timeout_s`."""
+def channel_options(limits: TimeLimits, peers: int = 1) -> Options:
+    """Options of a client channel: pings find a dead peer within `client_ping_timeout_s`.
+
+    Where more than `PINGERS_MAX` peers ping one server, each does so more rarely.
+    """
+    keepalive_s = limits.keepalive_s * max(1.0, peers / PINGERS_MAX)
     return [
+        ("grpc.keepalive_time_ms", _ms(keepalive_s)),
         ("grpc.initial_reconnect_backoff_ms", _ms(limits.reconnect_backoff_min_s)),
         # how long one attempt may take: a peer that is merely busy must not look like one that is gone
         ("grpc.min_reconnect_backoff_ms", _ms(limits.reconnect_backoff_max_s)),
@@ -45,7 +54,6 @@ def channel_options(limits: TimeLimits) -> Options:
 
 def _both_sides(limits: TimeLimits) -> Options:
     return [
-        ("grpc.keepalive_time_ms", _ms(limits.keepalive_s)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.max_ping_strikes", 0),

@@ -55,6 +55,16 @@ class BeatReceived:
     launcher_sent: float
     clock_offset_s: float | None = None
     clock_error_s: float | None = None
+    direct: int = 0
+    """Launchers that now beat on streams of their own, if this one does; 0 for one behind a relay."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeatsReceived:
+    """Beats of many launchers in one message of a relay."""
+
+    stamp: Stamp
+    beats: tuple[BeatReceived, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,7 @@ Event = (
     | ObservedReceived
     | StreamClosed
     | BeatReceived
+    | BeatsReceived
     | VerdictArrived
     | VerdictUnavailable
     | Tick

@@ -28,6 +28,7 @@ from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.events import HelloReceived
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Proving, RecoveryOutcome, Running, Unopened
+from resurge_rendezvous.core.limits import longest_lease_s
 from resurge_rendezvous.core.losses import first_signal, renewed_lease
 from resurge_rendezvous.core.nodes import NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, Seat, Timers
@@ -169,7 +170,7 @@ def _adopt(d: Draft, hello: Hello) -> None:
     d.record(f.JournalBehindAdopted(generation, attempt, because))
     _restart_gathering(d)
     # nodes of the lost generation that are not here yet may hold a lease that this service once granted
-    unknown_s = d.limits.lease_ttl_s + d.limits.lease_margin_s + d.limits.reconnect_window_s
+    unknown_s = longest_lease_s(d.limits, d.spec) + d.limits.lease_margin_s + d.limits.reconnect_window_s
     d.set_timers(not_before=after(d.now, unknown_s))
     d.because = because
 

@@ -44,6 +44,21 @@ def _changed(limits: TimeLimits, lease_ttl_s: float, fault_grace_s: float) -> Ti
     )
 
 
+DIRECT_MAX = 2_000
+"""So many launchers with a stream of their own beat at the pace of the job's own lease; with more, leases grow."""
+
+
+def granted_lease_s(limits: TimeLimits, direct: int) -> float:
+    """The lease that a beat earns while so many launchers beat on streams of their own: their beats together cost no
+    more than those of `DIRECT_MAX`."""
+    return limits.lease_ttl_s * max(1.0, direct / DIRECT_MAX)
+
+
+def longest_lease_s(limits: TimeLimits, spec: JobSpec | None) -> float:
+    """The longest lease that this job's launchers can hold, whoever granted it."""
+    return granted_lease_s(limits, spec.max_nodes if spec is not None else 0)
+
+
 def teardown_patience_s(limits: TimeLimits) -> float:
     """How long a node that beats may take to confirm its teardown: the longest ladder, the wait after KILL, a lease."""
     return max(limits.fault_grace_s, limits.drain_grace_s) + limits.teardown_limit_s + limits.lease_ttl_s

@@ -23,9 +23,9 @@ from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.values import NodePhase
 
 
-def renewed_lease(d: Draft, held: Lease | None = None) -> Lease:
+def renewed_lease(d: Draft, held: Lease | None = None, granted_s: float | None = None) -> Lease:
     """A lease from now, never shorter than the one held; the service waits a margin longer than the launcher counts."""
-    term_s = d.limits.lease_ttl_s + d.limits.lease_margin_s
+    term_s = (d.limits.lease_ttl_s if granted_s is None else granted_s) + d.limits.lease_margin_s
     return Lease.starting(d.now, term_s) if held is None else held.renewed(d.now, term_s)
 
 
@@ -47,7 +47,11 @@ def _why_lost(d: Draft, seat: Seat) -> Because:
         return Because(
             Reason.STREAM_LOST, f"{seat.node}: its launcher closed the stream {silent_s:.1f} s ago and is not back"
         )
-    return Because(Reason.LEASE_EXPIRED, f"{seat.node} has been silent for its lease of {d.limits.lease_ttl_s:g} s")
+    return Because(Reason.LEASE_EXPIRED, f"{seat.node} has been silent for its lease of {_lease_s(d, seat):g} s")
+
+
+def _lease_s(d: Draft, seat: Seat) -> float:
+    return seat.granted_s or d.limits.lease_ttl_s
 
 
 def lose(d: Draft, seat: Seat, because: Because) -> FaultRecord | None:

@@ -18,6 +18,7 @@ from resurge_rendezvous.core.actions import (
 )
 from resurge_rendezvous.core.events import (
     BeatReceived,
+    BeatsReceived,
     Event,
     ExcludeAsked,
     HelloReceived,
@@ -146,6 +147,7 @@ __all__ = [
     "Assignment",
     "AttemptRaised",
     "BeatReceived",
+    "BeatsReceived",
     "Charge",
     "ClockReading",
     "CloseStream",

@@ -14,10 +14,11 @@ from resurge_rendezvous.core.actions import AnswerBeat
 from resurge_rendezvous.core.clearing import is_clear
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import end_if_everyone_left, succeed_if_all_finished
-from resurge_rendezvous.core.events import BeatReceived, ObservedReceived, StreamClosed
+from resurge_rendezvous.core.events import BeatReceived, BeatsReceived, ObservedReceived, StreamClosed
 from resurge_rendezvous.core.faults import faults_observed, raise_faults
 from resurge_rendezvous.core.goals import member_of_last
 from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Proving, Running, Unopened
+from resurge_rendezvous.core.limits import granted_lease_s
 from resurge_rendezvous.core.losses import acknowledged, lose_overdue, renewed_lease, settle_presence
 from resurge_rendezvous.core.presence import ClockReading, Seat
 from resurge_rendezvous.core.recoveries import keep_spans
@@ -134,11 +135,17 @@ def on_beat(d: Draft, event: BeatReceived) -> None:
     granted_s = 0.0
     lease = seat.lease
     if lease is not None and seat.doomed is None:
-        granted_s = d.limits.lease_ttl_s
-        lease = renewed_lease(d, lease)
-    d.put_seat(replace(seat, lease=lease, clock=clock, last_heard=d.stamp.wall))
+        granted_s = granted_lease_s(d.limits, min(event.direct, d.spec.max_nodes))
+        lease = renewed_lease(d, lease, granted_s)
+    d.put_seat(replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall))
     d.because = Because(Reason.BEAT)
     d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
+
+
+def on_beats(d: Draft, event: BeatsReceived) -> None:
+    """Beats that came together."""
+    for beat in event.beats:
+        on_beat(d, beat)
 
 
 def on_closed(d: Draft, event: StreamClosed) -> None:

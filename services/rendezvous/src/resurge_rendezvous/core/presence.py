@@ -37,6 +37,8 @@ class Seat:
     incarnation: Incarnation
     lease: Lease | None
     """None: it lost its lease and gets it back when it holds nothing of a fenced generation."""
+    granted_s: float = 0.0
+    """How long the lease was that its last beat earned; 0 before the first."""
     leaving: Because | None = None
     """It was told to leave, and does not come back with this incarnation."""
     doomed: Because | None = None

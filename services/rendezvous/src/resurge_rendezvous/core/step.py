@@ -35,8 +35,8 @@ from resurge_rendezvous.core.facts import Fact
 from resurge_rendezvous.core.fold import evolve
 from resurge_rendezvous.core.hello import on_hello
 from resurge_rendezvous.core.job import Ended, Fenced, Gathering, Job, Proving, Running
-from resurge_rendezvous.core.limits import CoreSettings, teardown_patience_s
-from resurge_rendezvous.core.observing import on_beat, on_closed, on_observed
+from resurge_rendezvous.core.limits import CoreSettings, longest_lease_s, teardown_patience_s
+from resurge_rendezvous.core.observing import on_beat, on_beats, on_closed, on_observed
 from resurge_rendezvous.core.operators import on_order
 from resurge_rendezvous.core.presence import Presence, RdzvState, Seat, Timers
 from resurge_rendezvous.core.rounds import advance
@@ -63,7 +63,7 @@ class RendezvousMachine:
         """Decide about one event. Raises a `Refused` that answers a unary request, `Impossible` for a bug of ours."""
         d = Draft(state, event.stamp, now, self.settings)
         _handle(d, event)
-        if not isinstance(event, e.BeatReceived):
+        if not isinstance(event, (e.BeatReceived, e.BeatsReceived)):
             advance(d)
         return d.finish()
 
@@ -91,6 +91,8 @@ def _handle(d: Draft, event: e.Event) -> None:
             on_closed(d, event)
         case e.BeatReceived():
             on_beat(d, event)
+        case e.BeatsReceived():
+            on_beats(d, event)
         case e.VerdictArrived():
             on_verdict(d, event)
         case e.VerdictUnavailable():
@@ -108,7 +110,7 @@ def _handle(d: Draft, event: e.Event) -> None:
 
 
 def _relearned(job: Job, now: Instant, limits: TimeLimits) -> Presence:
-    term_s = limits.lease_ttl_s + limits.lease_margin_s + limits.reconnect_window_s
+    term_s = longest_lease_s(limits, job.spec) + limits.lease_margin_s + limits.reconnect_window_s
     lease = Lease.starting(now, term_s)
     known = [entry for entry in job.nodes if entry.lost is None]
     holders: ShardMap[None] = ShardMap.of((entry.node, None) for entry in known)

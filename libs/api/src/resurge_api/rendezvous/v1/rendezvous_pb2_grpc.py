@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from resurge_api.rendezvous.v1 import relay_pb2 as resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2
 
 GRPC_GENERATED_VERSION = '1.74.0'
@@ -39,6 +40,11 @@ class RendezvousServiceStub(object):
                 '/resurge_api.rendezvous.v1.RendezvousService/Attach',
                 request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.AttachRequest.SerializeToString,
                 response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.AttachResponse.FromString,
+                _registered_method=True)
+        self.AttachMany = channel.stream_stream(
+                '/resurge_api.rendezvous.v1.RendezvousService/AttachMany',
+                request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2.AttachManyRequest.SerializeToString,
+                response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2.AttachManyResponse.FromString,
                 _registered_method=True)
         self.GetJob = channel.unary_unary(
                 '/resurge_api.rendezvous.v1.RendezvousService/GetJob',
@@ -124,6 +130,14 @@ class RendezvousServiceServicer(object):
     def Attach(self, request_iterator, context):
         """Attach holds one launcher to the job: its observed state goes up, its desired state comes down. Refuses with
         AlreadyAttached, Superseded, WrongJob, VersionMismatch, BadRequest, Unready.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AttachMany(self, request_iterator, context):
+        """AttachMany holds the launchers behind one relay to the job, as Attach does one launcher. A launcher that is refused
+        loses its link alone. Refuses with VersionMismatch, BadRequest, Unready.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -242,6 +256,11 @@ def add_RendezvousServiceServicer_to_server(servicer, server):
                     request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.AttachRequest.FromString,
                     response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.AttachResponse.SerializeToString,
             ),
+            'AttachMany': grpc.stream_stream_rpc_method_handler(
+                    servicer.AttachMany,
+                    request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2.AttachManyRequest.FromString,
+                    response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2.AttachManyResponse.SerializeToString,
+            ),
             'GetJob': grpc.unary_unary_rpc_method_handler(
                     servicer.GetJob,
                     request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetJobRequest.FromString,
@@ -346,6 +365,33 @@ class RendezvousService(object):
             '/resurge_api.rendezvous.v1.RendezvousService/Attach',
             resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.AttachRequest.SerializeToString,
             resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.AttachResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AttachMany(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/resurge_api.rendezvous.v1.RendezvousService/AttachMany',
+            resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2.AttachManyRequest.SerializeToString,
+            resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2.AttachManyResponse.FromString,
             options,
             channel_credentials,
             insecure,
