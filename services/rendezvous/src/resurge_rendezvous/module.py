@@ -29,6 +29,7 @@ from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.effects import RdzvEffects
 from resurge_rendezvous.export import RecoveryExport
 from resurge_rendezvous.journal import open_journal, restored
+from resurge_rendezvous.relay.module import TARGET as RELAY
 from resurge_rendezvous.servicer import RendezvousServicer
 from resurge_rendezvous.settings import RendezvousSettings
 
@@ -202,3 +203,5 @@ def build(settings: RendezvousSettings, ports: ModulePorts, world: World | None 
 
 
 TARGET = Target(NAME, RendezvousSettings, build, keeps_state=True, calls=(POLICY,))
+
+__all__ = ["NAME", "RELAY", "TARGET", "RendezvousModule", "World", "build"]

@@ -72,3 +72,5 @@ class Target:
     """Whether it needs a state directory."""
     calls: tuple[str, ...] = ()
     """The services it calls, by name; the address book may say where one is that this host does not know."""
+    stands_alone: bool = False
+    """It serves in place of another service: never part of `all`, and never beside others in one process."""

@@ -28,7 +28,7 @@ ALL = "all"
 DEFAULT_PORT = 7470
 OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 OTLP_TRACES_VARIABLE = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-OTHER_SECTIONS = ("launcher", "policy", "rendezvous")
+OTHER_SECTIONS = ("launcher", "policy", "relay", "rendezvous")
 """Sections of a shared settings file that belong to other programs, or to services that do not run in this one."""
 
 
@@ -137,7 +137,11 @@ def chosen_targets(names: Iterable[str], known: Sequence[Target]) -> tuple[Targe
             raise UsageError("--targets", f"there is no service {name!r}", hint)
     if not wanted:
         raise UsageError("--targets", "is empty", f"known are {', '.join(choices)}")
-    return tuple(target for target in known if ALL in wanted or target.name in wanted)
+    chosen = tuple(target for target in known if target.name in wanted or (ALL in wanted and not target.stands_alone))
+    alone = next((target.name for target in chosen if target.stands_alone), None)
+    if alone is not None and len(chosen) > 1:
+        raise UsageError("--targets", f"{alone} stands in for another service", "run it in a process of its own")
+    return chosen
 
 
 def _addressable(known: Sequence[Target]) -> list[str]:

@@ -14,7 +14,8 @@ from resurge_libs.rpc.options import channel_options
 def open_channel(endpoint: Endpoint, limits: TimeLimits, token: str | None = None, peers: int = 1) -> grpc.aio.Channel:
     """An asyncio channel. Raises TokenProblem where the token is missing or flawed.
 
-    `peers` is how many like this one the server may have. The token itself travels in each call's metadata: see `rpc.context.call_metadata`.
+    `peers` is how many like this one the server may have. The token travels in each call's metadata: see
+    `rpc.context.call_metadata`.
     """
     require_token(endpoint, token)
     return grpc.aio.insecure_channel(endpoint.target, options=channel_options(limits, peers))

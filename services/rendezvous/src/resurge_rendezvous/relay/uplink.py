@@ -1,0 +1,220 @@
+"""The relay's one stream to the root: what launchers say goes up in batches, what they are told is handed to each.
+
+While the root does not answer, no launcher is served: each is told so (Unready), keeps its workers, and comes back,
+here or elsewhere. So there is nothing that a relay could have to remember. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.rpc import status_pb2
+
+from resurge_api.rendezvous.v1 import attach_pb2, relay_pb2, rendezvous_pb2_grpc
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import Overloaded, RpcProblem, Unready
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.obs import log
+from resurge_libs.rpc.auth import token_metadata
+from resurge_libs.rpc.channel import open_channel
+from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.errors import from_status, problem_of
+from resurge_rendezvous.core.model import PROTOCOL_VERSION
+from resurge_rendezvous.relay.batch import UpBatch
+from resurge_rendezvous.relay.settings import RelaySettings
+from resurge_rendezvous.streams import LauncherStream
+
+NO_ROOT = Unready(Because(Reason.STREAM_LOST, "the relay cannot reach rendezvous; workers go on, ask again"))
+CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class Uplink:
+    """Holds the stream to the root; belongs to one event loop."""
+
+    def __init__(self, root: Endpoint, limits: TimeLimits, token: str | None, settings: RelaySettings) -> None:
+        self._root, self._limits, self._token, self._settings = root, limits, token, settings
+        self._name = settings.relay_name
+        self._links: dict[int, LauncherStream] = {}
+        self._numbers = 0
+        self._batch = UpBatch()
+        self._changed = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._is_up = False
+        self._task: asyncio.Task[None] | None = None
+        self.channel: grpc.aio.Channel | None = None
+        """The channel to the root while there is one, for calls that are passed on one by one."""
+
+    def start(self, name: str) -> None:
+        """Begin to connect, and go on for ever."""
+        self._name = self._name or name
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Let every launcher go."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    # launchers
+
+    def open(self) -> tuple[int, LauncherStream]:
+        """A link for one launcher, and what it is told. Raises Unready without a root, Overloaded when full."""
+        if not self._is_up:
+            raise NO_ROOT
+        if len(self._links) >= self._settings.max_launchers:
+            raise Overloaded(self._limits.lease_ttl_s, "launchers at this relay")
+        self._numbers += 1
+        stream = self._links[self._numbers] = LauncherStream()
+        return self._numbers, stream
+
+    def say(self, link: int, said: attach_pb2.Observed) -> None:
+        """Pass on what a launcher said."""
+        if link in self._links:
+            self._batch.say(link, said)
+            self._wake()
+
+    def go(self, link: int, by_peer: bool) -> None:
+        """A launcher's stream is over, unless the root ended it."""
+        if self._links.pop(link, None) is not None:
+            self._batch.go(link, by_peer)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        if self._batch.is_urgent:
+            self._urgent.set()
+
+    # the root
+
+    async def _run(self) -> None:
+        limits = self._limits
+        try:
+            while True:
+                channel = open_channel(self._root, limits, self._token)
+                try:
+                    await self._hold(channel)
+                except RpcProblem as problem:
+                    log.event("root_lost", root=str(self._root), launchers=len(self._links), sentence=str(problem))
+                finally:
+                    self._let_go()
+                    await channel.close(None)
+                await asyncio.sleep(random.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s))
+        finally:
+            self._let_go()
+
+    async def _hold(self, channel: grpc.aio.Channel) -> None:
+        call: Any = rendezvous_pb2_grpc.RendezvousServiceStub(channel).AttachMany(metadata=token_metadata(self._token))
+        sender: asyncio.Task[None] | None = None
+        try:
+            await call.write(relay_pb2.AttachManyRequest(protocol_version=PROTOCOL_VERSION, relay=self._name))
+            self.channel, self._is_up = channel, True
+            log.event("root_found", root=str(self._root))
+            sender = asyncio.get_running_loop().create_task(self._send(call))
+            while (told := await call.read()) is not grpc.aio.EOF:
+                self._hand_out(told)
+        except grpc.RpcError as error:
+            raise problem_of(error) from None
+        finally:
+            call.cancel()
+            if sender is not None:
+                sender.cancel()
+                await asyncio.wait({sender})
+
+    async def _send(self, call: Any) -> None:
+        """Whatever is new; beats alone wait a moment for others. A broken stream is told by the reading side."""
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while True:
+                await self._changed.wait()
+                if not self._batch.is_urgent:
+                    self._urgent.clear()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._urgent.wait(), self._settings.beat_wait_s)
+                self._changed.clear()
+                message = self._batch.take()
+                if message is not None:
+                    await call.write(message)
+
+    def _hand_out(self, told: relay_pb2.AttachManyResponse) -> None:
+        for shared in told.desired:
+            for order in shared.to:
+                stream = self._links.get(order.link)
+                if stream is not None:
+                    desired = attach_pb2.Desired()
+                    desired.CopyFrom(shared.desired)
+                    desired.revision = order.revision
+                    stream.put_goal(desired)
+        for answer in told.beat_replies:
+            stream = self._links.get(answer.link)
+            if stream is not None:
+                stream.put_beat_reply(answer.reply)
+        for end in told.ends:
+            stream = self._links.pop(end.link, None)
+            self._batch.forget(end.link)
+            if stream is not None:
+                stream.end(_problem_in(end))
+
+    def _let_go(self) -> None:
+        """Without the root no launcher is held: what it said last might be old when the root is back."""
+        self._is_up, self.channel = False, None
+        self._batch = UpBatch()
+        links, self._links = self._links, {}
+        for stream in links.values():
+            stream.end(NO_ROOT)
+
+
+def _problem_in(end: relay_pb2.LinkEnd) -> RpcProblem | None:
+    if end.code == 0:
+        return None
+    status = status_pb2.Status(code=end.code, message=end.message, details=end.details)
+    return from_status(CODES.get(end.code, grpc.StatusCode.UNKNOWN), end.message, status)
+
+
+class Passing:
+    """Calls that concern one caller only are passed on as they are, byte for byte, with what is left of their time."""
+
+    def __init__(self, uplink: Uplink) -> None:
+        self._uplink = uplink
+
+    def unary(self, method: str) -> Any:
+        """The handler of one unary call."""
+
+        async def passed(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            try:
+                answer = await self._channel().unary_unary(method)(request, **_beside(context))
+            except grpc.RpcError as error:
+                raise problem_of(error) from None
+            return bytes(answer)
+
+        return grpc.unary_unary_rpc_method_handler(passed)
+
+    def watch(self, method: str) -> Any:
+        """The handler of one call whose answers are a stream."""
+
+        async def passed(request: bytes, context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
+            try:
+                async for answer in self._channel().unary_stream(method)(request, **_beside(context)):
+                    yield answer
+            except grpc.RpcError as error:
+                raise problem_of(error) from None
+
+        return grpc.unary_stream_rpc_method_handler(passed)
+
+    def _channel(self) -> Any:
+        if self._uplink.channel is None:
+            raise NO_ROOT
+        return self._uplink.channel
+
+
+def _beside(context: Any) -> dict[str, Any]:
+    carried = tuple((key, value) for key, value in context.invocation_metadata() or () if _travels(key))
+    return {"timeout": context.time_remaining(), "metadata": carried or None}
+
+
+def _travels(key: str) -> bool:
+    return key == "traceparent" or key.startswith("x-resurge-")
