@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,11 @@ FAULTS = {100: 40, 1_000: 20, 10_000: 3}
 READY_LIMIT_S = 20.0
 STEP_LIMIT_S = 60.0
 POLL_S = 0.02
+
+
+def pause(for_s: float) -> None:
+    """What is measured needs its time; launchers act by themselves meanwhile."""
+    threading.Event().wait(for_s)
 
 
 class Clients:
@@ -102,7 +108,7 @@ class Fleet:
             at = self.all_reached(kind, generation)
             if at is not None:
                 return at
-            time.sleep(POLL_S if self.nodes < 5_000 else POLL_S * 10)
+            pause(POLL_S if self.nodes < 5_000 else POLL_S * 10)
         return None
 
     def missing(self, kind: str, generation: int) -> tuple[int, list[str]]:
@@ -188,7 +194,7 @@ def _measure(found: Measured, fleet: Fleet, process: psutil.Process, port: int, 
     if formed is None:
         return
     found.formed_s, found.service_cpu_s = formed - joined, cpu_s(process) - used
-    time.sleep(given.settle_s)
+    pause(given.settle_s)
     found.rss_mib = process.memory_info().rss / 2**20
     _measure_idle(found, fleet, process, given.idle_s)
     for number in range(1, 1 + (given.faults or FAULTS.get(found.nodes, 5))):
@@ -200,14 +206,14 @@ def _measure(found: Measured, fleet: Fleet, process: psutil.Process, port: int, 
             return
         found.fanouts_s.append(down - at)
         found.reformed_s.append(up - at)
-        time.sleep(given.settle_s)  # until every rank's first step is there: the next fault is a new incident
+        pause(given.settle_s)  # until every rank's first step is there: the next fault is a new incident
         found.fault_cpu_s.append(cpu_s(process) - used)
     found.rss_end_mib = process.memory_info().rss / 2**20
 
 
 def _measure_idle(found: Measured, fleet: Fleet, process: psutil.Process, for_s: float) -> None:
     used, beats, began = cpu_s(process), sum(answer["beats"] for answer in fleet.ask("beats")), time.monotonic()
-    time.sleep(for_s)
+    pause(for_s)
     took_s = time.monotonic() - began
     found.idle_cpu_pct = (cpu_s(process) - used) / took_s * 100
     found.beats_per_s = (sum(answer["beats"] for answer in fleet.ask("beats")) - beats) / took_s

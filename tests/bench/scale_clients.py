@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import sys
@@ -199,7 +200,8 @@ class Fleet:
                 if node.beat_at <= now and not node.error:
                     node.beat_at += node.lease_s / BEATS_PER_LEASE
                     node.tell(beats=True)
-            await asyncio.sleep(BEAT_ROUND_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), BEAT_ROUND_S)
 
     async def close(self) -> None:
         under_way = [*self.tasks, *self.writes]
