@@ -13,6 +13,8 @@ from tests.fakes.host import HostProcess
 from tests.fakes.launcher import FakeLauncher, Habits, job_spec
 
 NODES = ("n0", "n1", "n2", "n3")
+LIMIT_S = 40.0
+"""Two processes start, on a machine that may be busy."""
 
 
 @pytest.fixture
@@ -48,11 +50,11 @@ async def attached(host, nodes=NODES, spec=None, **habits):
 async def test_launchers_behind_a_relay_run_recover_and_finish_as_any(root, tmp_path):
     with relay_of(root, tmp_path) as relay:
         async with attached(relay) as launchers:
-            first = [await launcher.until_goal("run", generation=1) for launcher in launchers]
+            first = [await launcher.until_goal("run", LIMIT_S, generation=1) for launcher in launchers]
             assert sorted(run.group_rank for run in first) == [0, 1, 2, 3]
             launchers[1].crash_rank()
             for launcher in launchers:
-                await launcher.until_goal("run", generation=2)
+                await launcher.until_goal("run", LIMIT_S, generation=2)
             async with grpc.aio.insecure_channel(relay.endpoint) as channel:
                 stub = rendezvous_pb2_grpc.RendezvousServiceStub(channel)
                 job = (await stub.GetJob(pb.GetJobRequest())).job
@@ -63,15 +65,15 @@ async def test_killing_the_relay_fences_nothing_and_its_launchers_come_back(root
     with relay_of(root, tmp_path) as relay:
         async with attached(relay) as launchers:
             for launcher in launchers:
-                await launcher.until_goal("run", generation=1)
+                await launcher.until_goal("run", LIMIT_S, generation=1)
             relay.kill()
             for launcher in launchers:
-                await launcher.until(lambda node: node.streams_lost == 1)
+                await launcher.until(lambda node: node.streams_lost == 1, LIMIT_S)
                 launcher.beat_replies.clear()
             relay.start()
             for launcher in launchers:
-                await launcher.until(lambda node: node.beat_replies, 20)
+                await launcher.until(lambda node: node.beat_replies, LIMIT_S)
                 assert launcher.desired.run.generation == 1, "nobody was torn down"
             launchers[0].crash_rank()
             for launcher in launchers:
-                await launcher.until_goal("run", generation=2)
+                await launcher.until_goal("run", LIMIT_S, generation=2)
