@@ -122,7 +122,7 @@ def _worker_of_another_job(command: list[str]) -> subprocess.Popen[bytes]:
 async def test_an_end_by_a_signal_is_told_with_its_name_its_sender_and_the_log(launched: Launched):
     launched.start(SAY_PID + "print('the last words', flush=True)\n" + "threading.Event().wait()\n", workers=2)
     pids = await launched.running(workers=2)
-    output = launched.folder / "logs" / "job" / "0" / "1"
+    output = launched.folder / "logs" / "job" / "1" / "0" / "1"
     await wait_until_async(lambda: "the last words" in launched.output(), 10, "output")
     kill(pids[1])
     await launched.rendezvous.until("READY", 1)

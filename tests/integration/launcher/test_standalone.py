@@ -182,6 +182,8 @@ def test_a_rerun_of_an_ended_job_is_a_new_attempt(alone: Alone):
     alone.start(SAY_PID)
     assert alone.exit_code() == 0
     assert alone.pids(2), "generations rise over attempts"
+    files = sorted((alone.state_dir / "logs" / "job").glob("*/0/0/stdout.log"))
+    assert [file.relative_to(alone.state_dir / "logs").parts[1] for file in files] == ["1", "2"], "a log for each"
 
 
 def test_a_state_directory_of_another_job_is_refused(alone: Alone):

@@ -57,8 +57,8 @@ class Team:
         return {worker.pid for worker in self._workers.values() if worker.status is None}
 
     def directory_of(self, rank: int) -> Path:
-        """Where a rank's files of this cycle are."""
-        return self._shop.log_root / str(self.run.cycle) / str(rank)
+        """Where a rank's files of this cycle are; cycles count from 0 in each attempt."""
+        return self._shop.log_root / str(self.run.attempt) / str(self.run.cycle) / str(rank)
 
     def start(
         self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[int, WorkerProcess], None], fork: Forker | None
