@@ -46,7 +46,7 @@ def test_growth_beyond_its_tolerance_is_found():
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallJob, chaos.Run]:
     """One job with its kill points, ended."""
-    job = SmallJob(tmp_path_factory.mktemp("chaos") / "job", f"chaos-{os.getpid()}", chaos.SHAPE)
+    job = SmallJob(tmp_path_factory.mktemp("chaos") / "job", f"chaos-{os.getpid()}", chaos.SPLIT)
     run = chaos.Run(job, 1, chaos.Tally())
     try:
         run.play(KILL_POINTS)
@@ -81,7 +81,7 @@ def test_an_answer_that_the_journal_lacks_or_has_twice_is_found(killed: tuple[Sm
 
 
 def test_a_step_committed_twice_or_late_is_found(tmp_path: Path):
-    job = SmallJob(tmp_path, "commits", chaos.SHAPE)
+    job = SmallJob(tmp_path, "commits", chaos.SPLIT)
     (tmp_path / "commits-0").write_text("1 1 7\n1 2 7\n2 2 8\n")
     (tmp_path / "commits-1").write_text("2 1 9\n1 2 6\n")
     found = chaos.commit_faults(job)

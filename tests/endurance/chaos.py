@@ -2,10 +2,11 @@
 
     python -m tests.endurance.chaos [--kills 200] [--seed 1] [--per-job 12] [--keep DIR]
 
-A job has two nodes and a spare, rendezvous and policy as processes of their own, and workers that commit steps behind
-the fence; two clerks write to its store all the time and an observer reads it. Kill points lie in the start, in calm
-training, in a recovery (a rank was killed just before), in the start of the process that was just killed, and in the
-end of the job. The seed gives victims and moments; what the machine makes of them is never twice the same.
+A job has two nodes and a spare, rendezvous and policy as processes of their own (or, in every third job, as one process
+that a launcher starts), and workers that commit steps behind the fence; two clerks write to its store all the time and
+an observer reads it. Kill points lie in the start, in calm training, in a recovery (a rank was killed just before), in
+the start of the process that was just killed, and in the end of the job. The seed gives victims and moments; what the
+machine makes of them is never twice the same.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from tests.endurance.answers import CALL_LIMIT_S, Answered, Asker, Clerk, Observ
 from tests.endurance.job import Shape, SmallJob
 from tests.endurance.soak import circumstances, interrupted
 
-SHAPE = Shape(spares=1, workers=1, is_split=True)
+SPLIT = Shape(spares=1, workers=1, is_split=True)
+HOSTED = Shape(spares=1, workers=1, is_hosted=True)
+HOSTED_EVERY = 3
+"""In every third job n0's launcher starts the control plane, and starts it again when it was killed."""
 RECOVERY_LIMIT_S = 60.0
 MOST_UNFINISHED = 5
 """After so many the rest is not tried."""
@@ -74,7 +78,7 @@ class Run:
         self.job, self.tally = job, tally
         self.chance = random.Random(seed)
         self.answered = Answered()
-        self.victims = (*SHAPE.services, *SHAPE.launchers)
+        self.victims = (*job.shape.services, *job.shape.launchers)
         self.done = 0
         self.where = "the start"
         self.channel = grpc.insecure_channel(job.endpoint, channel_options(TimeLimits()))
@@ -165,7 +169,7 @@ class Run:
 
         def calm() -> Crew | None:
             now = self.job.crew()
-            return now if now.trains(SHAPE.world) and self.stands_calm(now) else None
+            return now if now.trains(self.job.shape.world) and self.stands_calm(now) else None
 
         found: Crew = self.job.wait(calm, RECOVERY_LIMIT_S, f"calm after {self.where}")
         return found
@@ -178,14 +182,17 @@ class Run:
             return False
         there = {node.node_id for node in job.nodes if node.standing in PRESENT}
         is_running = job.phase == pb.JOB_PHASE_RUNNING and job.token.generation == crew.generation
-        return is_running and not job.incident_id and there == set(SHAPE.launchers)
+        return is_running and not job.incident_id and there == set(self.job.shape.launchers)
 
     def in_the_end(self) -> None:
         """The workers are asked to end, and something dies meanwhile."""
         self.quiet()
         self.job.finish()
-        victim = self.kill("in its end", self.chance.choice((0.1, 1.0)) * self.chance.random())
-        others = [self.job.processes[name] for name in SHAPE.launchers if name != victim]
+        # a control plane whose launcher has ended with 0 is started again by nobody
+        victims = self.job.shape.launchers if self.job.shape.is_hosted else self.victims
+        after_s = self.chance.choice((0.1, 1.0)) * self.chance.random()
+        victim = self.kill("in its end", after_s, self.chance.choice(victims))
+        others = [self.job.processes[name] for name in self.job.shape.launchers if name != victim]
         is_over = lambda: all(process.poll() is not None for process in others)  # noqa: E731
         wait_until(is_over, RECOVERY_LIMIT_S, f"the end after {self.where}")
         codes = [process.returncode for process in others]
@@ -195,7 +202,7 @@ class Run:
 def commit_faults(job: SmallJob) -> list[str]:
     """Steps that a rank committed twice, or never, or under an older generation than the step before."""
     found = []
-    for rank in range(SHAPE.world):
+    for rank in range(job.shape.world):
         lines = (job.folder / f"commits-{rank}").read_text().splitlines()
         rows = [tuple(map(int, line.split())) for line in lines]
         for (generation, step, _), (later, following, pid) in pairwise(rows):
@@ -207,7 +214,7 @@ def commit_faults(job: SmallJob) -> list[str]:
 
 def play_one(folder: Path, seed: int, points: int, tally: Tally) -> None:
     """One job with so many kill points; what went wrong is added to the tally."""
-    job = SmallJob(folder, f"chaos-{os.getpid()}-{seed}", SHAPE)
+    job = SmallJob(folder, f"chaos-{os.getpid()}-{seed}", HOSTED if seed % HOSTED_EVERY == 0 else SPLIT)
     run, seen_before = Run(job, seed, tally), len(_findings(tally))
     try:
         run.play(points)

@@ -5,6 +5,7 @@ Starts, kills and starts again by name; looks at the ranks through their pages. 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -37,6 +38,8 @@ class Shape:
     workers: int = 2
     is_split: bool = False
     """Rendezvous and policy are processes of their own; else one process serves both."""
+    is_hosted: bool = False
+    """The launcher of n0 starts the control plane, and starts it again when it is gone."""
     max_restarts: int = 1000
     pace_s: float = 0.02
     flags: tuple[str, ...] = ("--warm", "off")
@@ -95,8 +98,18 @@ class SmallJob:
         for name in (*self.shape.services, *self.shape.launchers):
             self.start(name)
 
+    def hosted_pid(self) -> int:
+        """The control plane that a launcher has started; 0 while there is none."""
+        try:
+            pid = int(json.loads((self.state_dir / "control.json").read_text())["pid"])
+        except (OSError, ValueError):
+            return 0
+        return pid if is_alive(pid) else 0
+
     def start(self, name: str) -> None:
         """Start one process of the job, or start it again."""
+        if self.shape.is_hosted and name == "control":
+            return  # its launcher does that
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 self._command(name), stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
@@ -104,6 +117,11 @@ class SmallJob:
 
     def kill(self, name: str) -> None:
         """SIGKILL, and nothing tidied up."""
+        if self.shape.is_hosted and name == "control":
+            pid = wait_until(self.hosted_pid, END_LIMIT_S, "the control plane")
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not is_alive(pid), END_LIMIT_S, "its end")
+            return
         self.processes[name].kill()
         self.processes[name].wait()
 
@@ -121,7 +139,9 @@ class SmallJob:
     def _launcher(self, name: str) -> list[str]:
         shape = self.shape
         nnodes = f"{shape.nodes}:{shape.nodes + shape.spares}"
-        where = ["--rdzv-endpoint", self.endpoint, "--rdzv-conf", "is_host=false", "--local-addr", "127.0.0.1"]
+        where = ["--rdzv-endpoint", self.endpoint, "--local-addr", "127.0.0.1"]
+        is_host = shape.is_hosted and name == shape.launchers[0]
+        where += ["--rdzv-conf", f"is_host={is_host}".lower(), "--state-dir", str(self.state_dir)]
         where += ["--node-id", name, "--node-rank", str(self.node_ranks.get(name, name[1:])), "--attempt", "1"]
         where += ["--run-dir", str(self.run_dirs[name]), "--log-dir", str(self.folder / f"logs-{name}")]
         size = ["--nnodes", nnodes, "--nproc-per-node", str(shape.workers), "--max-restarts", str(shape.max_restarts)]
@@ -143,6 +163,9 @@ class SmallJob:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        hosted = self.hosted_pid() if self.shape.is_hosted else 0
+        if hosted:
+            os.kill(hosted, signal.SIGKILL)  # it would wait for launchers to come back
         orphans = [pid for pid in self._seen if self._is_our_worker(pid)]
         for pid in orphans:
             os.kill(pid, signal.SIGKILL)
