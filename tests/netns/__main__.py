@@ -16,7 +16,7 @@ from pathlib import Path
 
 from resurge_libs.testing.wait import NeverHappened
 from tests.netns import cells, namespaces
-from tests.netns.world import CellFailed, Training, World
+from tests.netns.world import LOCKSTEP, STEP_S, CellFailed, Training, World
 
 DIGITS = Path(__file__).parents[2] / "worker_sdk" / "examples" / "digits" / "train.py"
 LIMIT_FLAGS = ("--hang-limit", str(cells.HANG_LIMIT_S))
@@ -120,6 +120,14 @@ def with_delay(told: Told) -> None:
             _finish(world, told)
 
 
+def with_one_member(told: Told) -> None:
+    """One node trains, two are spares, and the training commits without the fence."""
+    script = (str(LOCKSTEP), "{folder}", STEP_S, "unfenced")
+    with started(Training(WITHOUT_TORCH, min_nodes=1, script=script)) as world:
+        if run_cell(world, cells.deaf_member, told):
+            _finish(world, told)
+
+
 def with_silent_dns(told: Told) -> None:
     """Every node's name server is an address that takes questions and answers none."""
     if (reason := _why_no_torch()) is not None:
@@ -128,7 +136,7 @@ def with_silent_dns(told: Told) -> None:
     script = (str(DIGITS), "--steps", "1000000", "--step-seconds", "0.1", "--checkpoint-dir", "{folder}/checkpoints")
     # gloo would ask for the address of its host's name, and no launcher can know the interface that is meant
     interface = (("GLOO_SOCKET_IFNAME", "eth0"),)
-    training = Training(LIMIT_FLAGS, script, environment=interface, silent_name_server=True)
+    training = Training(LIMIT_FLAGS, script=script, environment=interface, silent_name_server=True)
     with started(training) as world:
         run_cell(world, cells.silent_dns, told)
 
@@ -161,6 +169,8 @@ def tell(short: bool) -> int:
         run_all(told, training, wanted)
         if not short:
             with_delay(told)
+            if namespaces.why_no_loss() is None:
+                with_one_member(told)
             with_silent_dns(told)
     for name, reason in told.skipped.items():
         print(f"skipped {name}: {reason}")

@@ -23,6 +23,7 @@ HANG_LIMIT_S = 8
 SHORT_OUTAGE_S = 1.5
 """Lease and margin, less the time since the last beat, less the longest wait before a new connection, and some room."""
 LONG_OUTAGE_S = 10.0
+DEAF_S = 12.0
 QUIET_S = 10.0
 """How long a disturbed but usable network is watched: two leases."""
 
@@ -146,6 +147,25 @@ def silent_dns(world: World) -> Figures:
     since = time.time()
     world.wait_for_training(90)
     return {"first_step_s": time.time() - since} | _kill_a_rank(world)
+
+
+def deaf_member(world: World) -> Figures:
+    """Nothing reaches the only node that trains, and its job has no strict fence: no spare may run beside its workers.
+
+    What the node sends does arrive, and its launcher gives the connection up. Were its end to arrive too, the node would
+    count as dead. It does not: nothing sent before it was acknowledged, so the kernel holds it back.
+    """
+    before = world.wait_for_training()
+    victim = _victim(before)
+    since = time.time()
+    world.network.lose_received(victim, CONTROL)
+    figures = {"node_lost_s": world.lost_after(victim, since)}
+    alone = stays(lambda: world.crew().generation == before.generation and alive(before.pids), DEAF_S)
+    require(alone, f"a spare trains beside {victim}, or its workers were stopped: generation {world.crew().generation}")
+    world.network.heal()
+    world.wait_until_back(victim, since)
+    world.wait_for_training()
+    return figures
 
 
 def _goes_on_undisturbed(world: World, before: Crew, since: float) -> None:

@@ -47,6 +47,8 @@ class Training:
     """What the nodes run, and how they reach the control plane. `{folder}` in the script is the world's folder."""
 
     flags: tuple[str, ...] = ()
+    min_nodes: int = 2
+    """So many nodes of three train, with a rank each; the others are spares."""
     script: tuple[str, ...] = (str(LOCKSTEP), "{folder}", STEP_S)
     environment: tuple[tuple[str, str], ...] = ()
     proxy_delay_s: str = ""
@@ -96,7 +98,15 @@ class World:
         where = ["--rdzv-endpoint", endpoint, "--rdzv-conf", "is_host=false"]
         where += ["--node-id", node, "--node-rank", str(rank), "--run-dir", str(self.run_dirs[node])]
         where += ["--local-addr", self.network.address[node], "--log-dir", str(self.folder / f"logs-{node}")]
-        size = ["--nnodes", "2:3", "--max-restarts", "20", "--rdzv-id", self.job, *self.training.flags]
+        size = [
+            "--nnodes",
+            f"{self.training.min_nodes}:{len(NODES)}",
+            "--max-restarts",
+            "20",
+            "--rdzv-id",
+            self.job,
+            *self.training.flags,
+        ]
         script = [word.format(folder=self.folder) for word in self.training.script]
         self._start(node, ["-m", "resurge_launcher", "run", *where, *size, *script], around)
 
@@ -183,13 +193,13 @@ class World:
         return wait_until(look, limit_s, what)
 
     def wait_for_training(self, limit_s: float = 60.0) -> Crew:
-        """Two nodes train, and a spare is there."""
+        """The nodes train, and the spares are there."""
 
         def there() -> Crew | None:
             now = self.crew()
-            return now if self._all_are_there() and now.trains(2) and self._goes_on(now) else None
+            return now if self._all_are_there() and now.trains(self.training.min_nodes) and self._goes_on(now) else None
 
-        found: Crew = self.wait(there, limit_s, "two ranks that train, and a spare")
+        found: Crew = self.wait(there, limit_s, "ranks that train, and a spare")
         return found
 
     def _all_are_there(self) -> bool:
@@ -212,9 +222,9 @@ class World:
 
         def there() -> Crew | None:
             now = self.crew()
-            return now if now.generation > than.generation and now.trains(2) else None
+            return now if now.generation > than.generation and now.trains(self.training.min_nodes) else None
 
-        found: Crew = self.wait(there, limit_s, f"two ranks of a generation after {than.generation}")
+        found: Crew = self.wait(there, limit_s, f"the ranks of a generation after {than.generation}")
         return found
 
     def lost_after(self, node: str, since: float, limit_s: float = 20.0) -> float:
