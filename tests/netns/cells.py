@@ -152,8 +152,8 @@ def silent_dns(world: World) -> Figures:
 def deaf_member(world: World) -> Figures:
     """Nothing reaches the only node that trains, and its job has no strict fence: no spare may run beside its workers.
 
-    What the node sends does arrive, and its launcher gives the connection up. Were its end to arrive too, the node would
-    count as dead. It does not: nothing sent before it was acknowledged, so the kernel holds it back.
+    What the node sends does arrive, and its launcher gives the connection up. Were its end to arrive too, the node
+    would count as dead. It does not: nothing sent before it was acknowledged, so the kernel holds it back.
     """
     before = world.wait_for_training()
     victim = _victim(before)
