@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from resurge_libs.hosting.state_dir import CONTROL_NAME, claim
+from resurge_libs.hosting.state_dir import claim
 from resurge_libs.hosting.usage import UsageError
+from resurge_libs.rpc.records import CONTROL_NAME
 
 
 def test_a_claimed_directory_says_who_serves_where(tmp_path):

@@ -23,11 +23,10 @@ from resurge_launcher.processes import kernel
 from resurge_libs.core.verdict import EXIT_USAGE
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.records import CLAIM_NAME
 
 HOST = "resurge_host"
 SUPERVISOR_LOCK = "supervisor.lock"
-CLAIM_LOCK = "control.lock"
-"""Held by the host program itself as long as it lives."""
 LOG_NAME = "control-plane.log"
 LOCK_POLL_S = 0.25
 ANSWER_POLL_S = 0.01
@@ -147,7 +146,7 @@ class ControlPlane:
 
     def _claimant(self) -> int:
         try:
-            descriptor = os.open(self._plan.state_dir / CLAIM_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._plan.state_dir / CLAIM_NAME, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return 0
         try:

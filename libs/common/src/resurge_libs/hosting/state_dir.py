@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resurge_libs.hosting.usage import UsageError
-
-LOCK_NAME = "control.lock"
-CONTROL_NAME = "control.json"
+from resurge_libs.rpc.records import CLAIM_NAME, CONTROL_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def claim(path: Path) -> StateDir:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=path):
             pass
-        lock_fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock_fd = os.open(path / CLAIM_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(
             "--state-dir", f"{path} cannot be written: {error.strerror}", "give a directory that this user can write"

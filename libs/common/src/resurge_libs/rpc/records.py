@@ -1,4 +1,4 @@
-"""The records that a control plane leaves for people beside its journal, and their readers.
+"""The names of what a control plane keeps for others beside its journal; the records for people, and their readers.
 
 `recoveries.jsonl`: one Recovery message per line, appended when a record is closed or amended; the last line of an
 incident holds. `job.json`: the Job message as it last stood, replaced in one step. Copies for reading only: the
@@ -15,6 +15,10 @@ from google.protobuf import json_format
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 
+CLAIM_NAME = "control.lock"
+"""Held, with the holder's pid in it, by whoever serves the directory, as long as it lives."""
+CONTROL_NAME = "control.json"
+"""Who serves here, and where."""
 RECOVERIES_NAME = "recoveries.jsonl"
 JOB_NAME = "job.json"
 MAX_LINE_BYTES = 16 * 1024 * 1024

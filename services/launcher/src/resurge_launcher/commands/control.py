@@ -18,9 +18,8 @@ from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands import machine, values
 from resurge_launcher.usage import CommandFailed, UsageProblem
 from resurge_libs.rpc.endpoint import Endpoint
-from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, read_job, read_recoveries
+from resurge_libs.rpc.records import CONTROL_NAME, JOB_NAME, RECOVERIES_NAME, read_job, read_recoveries
 
-CONTROL_NAME = "control.json"  # written by the host: who serves here, and where
 CALL_LIMIT_S = 5.0
 TRY_LIMIT_S = 2.0
 ENDPOINT_VARIABLES = ("RESURGE_LAUNCHER__RDZV_ENDPOINT", "PET_RDZV_ENDPOINT")
