@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
@@ -12,9 +12,8 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from resurge_libs.core.refusals import BadRequest, InternalFault, RpcProblem
+from resurge_libs.obs.log import event
 from resurge_libs.rpc.errors import abort
-
-_log = logging.getLogger(__name__)
 
 
 class RefusalInterceptor(grpc.aio.ServerInterceptor):
@@ -100,7 +99,7 @@ def _coroutine(behavior: Any, method: str) -> Any:
         except grpc.aio.AbortError:
             raise
         except Exception as error:  # the root of one call: logged once, answered INTERNAL
-            _log.exception("call_failed method=%s", method)
+            event("call_failed", method=method, error=repr(error), trace=traceback.format_exc())
             await abort(context, InternalFault(f"{method}: {error!r}"))
 
     return answer
@@ -118,7 +117,7 @@ def _stream(behavior: Any, method: str) -> Any:
         except grpc.aio.AbortError:
             raise
         except Exception as error:  # the root of one call: logged once, answered INTERNAL
-            _log.exception("call_failed method=%s", method)
+            event("call_failed", method=method, error=repr(error), trace=traceback.format_exc())
             await abort(context, InternalFault(f"{method}: {error!r}"))
 
     return answer
