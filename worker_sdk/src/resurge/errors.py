@@ -8,6 +8,7 @@ wait in their collectives for a rank that is dead already.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -31,17 +32,19 @@ def install(path: str, is_quick_exit: Callable[[], bool]) -> None:
             write_error_file(path, error, at_s=time.time())
         before(kind, error, trace)
         if is_quick_exit() and not issubclass(kind, KeyboardInterrupt):
-            _flush()
-            os._exit(1)
+            # not here: a hook around this one (torch's) may still hold the traceback in a buffer. What is registered
+            # last runs first.
+            atexit.register(_end)
 
     sys.excepthook = hook
 
 
-def _flush() -> None:
+def _end() -> None:
     for stream in (sys.stdout, sys.stderr):
         # a stream that is closed, or None, or whose reader is gone has nothing left to lose
         with contextlib.suppress(AttributeError, ValueError, OSError):
             stream.flush()
+    os._exit(1)
 
 
 def write_error_file(path: str, error: BaseException, *, at_s: float) -> bool:
