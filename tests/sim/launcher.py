@@ -99,7 +99,12 @@ class Launcher(SimProcess):
             signal=process.signal,
             last_step=process.step,
         )
-        self.later(self.world.chance.uniform(0.0002, 0.004), lambda: self.post(event))
+        told_s = self.world.chance.uniform(0.0002, 0.004)
+        self.later(told_s, lambda: self.post(event))
+        if process.pid % 2:
+            # the lock on its page tells of some ends before the kernel is done with them, of one in a few too late
+            factor = 2.0 if process.pid % 5 == 0 else 0.3
+            self.later(told_s * factor, lambda: self.post(h.WorkerDying(event)))
 
     def worker_said(self, process: Process) -> None:
         self._read_pages(process.generation)

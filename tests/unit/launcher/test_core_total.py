@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signal import SIGINT, SIGKILL, SIGTERM, SIGUSR1
+from signal import SIGINT, SIGKILL, SIGSEGV, SIGTERM, SIGUSR1
 
 import pytest
 from hypothesis import given, settings
@@ -87,6 +87,11 @@ EVENTS: dict[str, h.Event] = {
     "exit 0": h.WorkerExited(ONE, 1, 1001, Instant(101.0), exit_code=0),
     "killed": h.WorkerExited(ONE, 1, 1001, Instant(101.0), signal=SIGKILL),
     "unknown": h.WorkerExited(ONE, 7, 1007, Instant(101.0), exit_code=0),
+    "dying": h.WorkerDying(h.WorkerExited(ONE, 1, 1001, Instant(100.5), signal=SIGSEGV)),
+    "dying, code": h.WorkerDying(h.WorkerExited(ONE, 0, 1000, Instant(100.5), exit_code=3)),
+    "dying well": h.WorkerDying(h.WorkerExited(ONE, 1, 1001, Instant(100.5), exit_code=0)),
+    "dying late": h.WorkerDying(h.WorkerExited(Generation(0), 1, 901, Instant(100.5), signal=SIGSEGV)),
+    "dying unknown": h.WorkerDying(h.WorkerExited(ONE, 7, 1007, Instant(100.5), signal=SIGSEGV)),
     "pages": h.PagesRead(ONE, (m.PageReading(0, hung_at=Instant(0.0)), m.PageReading(1))),
     "gone": h.StraysGone(ONE),
     "TERM": h.SignalReceived(SIGTERM),

@@ -64,6 +64,7 @@ class Cell(IntEnum):
 _PHASE = struct.Struct(f"<QQQQQ{PHASE_NAME_BYTES}sQ")
 _PHASE_CHECK = struct.Struct("<Q")
 _PHASE_SLOTS = (64 * CELL_BYTES, 96 * CELL_BYTES)
+# Behind them lies the lock of death_lock.py, which this file never touches.
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from resurge import errors
+from resurge import death_lock, errors
 from resurge.environment import WorkerEnvironment, read_environment
 from resurge.fencing import NS_PER_S, Fence, FenceLost, FenceState, judge
 from resurge.frames import Event, Milestone, Speaker
@@ -56,6 +56,7 @@ class Session:
         self._phases = OpenPhases(self._page, self.beat)
         self._link = Link(environment.socket, self._speaker())
         self._page.attached(self._pid, _monotonic_ns())
+        death_lock.hold(environment.page)
         self.set_beat_limit(environment.beat_limit_s)
 
     @property

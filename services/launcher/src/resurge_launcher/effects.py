@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from signal import SIGKILL
 from typing import Protocol, assert_never
@@ -13,10 +13,11 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.pages import PageBook
+from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
-from resurge_launcher.processes.worker import Command, WorkerProcess
+from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.store_offer import StorePort
-from resurge_launcher.team import Shop, Team
+from resurge_launcher.team import Shop, Team, Told
 from resurge_launcher.warm.client import NotWarm, WarmStart
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
@@ -132,7 +133,8 @@ class Effects:
                 self._team.close()
             team = self._team = Team(self._hands.shop, run)
             team.book.write_lease(self._lease_until)
-            team.start(self._loop, partial(self._exited, team), self._fork if self._hands.warm is not None else None)
+            told = Told(partial(self._exited, team), partial(self._dying, team))
+            team.start(self._loop, told, self._fork if self._hands.warm is not None else None)
         except OSError as error:
             pids = team.pids if team is not None else ()
             because = Because(Reason.WORKER_START_FAILED, f"local rank {len(pids)} could not be started: {error}")
@@ -160,14 +162,20 @@ class Effects:
             team.signal(signal)
 
     def _exited(self, team: Team, local_rank: int, worker: WorkerProcess) -> None:
+        assert worker.status is not None, "only a reaped worker has ended"
+        self._hands.post(self._end(team, local_rank, worker, worker.status))
+
+    def _dying(self, team: Team, local_rank: int, worker: WorkerProcess, dying: Dying) -> None:
+        end = self._end(team, local_rank, worker, dying.status)
+        self._hands.post(h.WorkerDying(replace(end, at=dying.at)))
+
+    def _end(self, team: Team, local_rank: int, worker: WorkerProcess, status: kernel.ExitStatus) -> h.WorkerExited:
         at = self._hands.now()
-        status = worker.status
-        assert status is not None, "only a reaped worker has ended"
         generation = team.run.generation
         readings = team.book.read()
         # milestones reached just before the end count
         self._hands.post(h.PagesRead(generation, readings))
-        event = h.WorkerExited(
+        return h.WorkerExited(
             generation,
             local_rank,
             worker.pid,
@@ -177,7 +185,6 @@ class Effects:
             last_step=next((r.step for r in readings if r.local_rank == local_rank), None),
             error=team.error_of(local_rank) if status.exit_code != 0 else "",
         )
-        self._hands.post(event)
 
     def _reserve(self) -> None:
         self._hands.store.offer(lambda offer: self._hands.post(h.StoreReserved(offer)))

@@ -60,15 +60,21 @@ class PageBook:
         self._directory = home / str(generation)
         self._directory.mkdir(mode=0o700, exist_ok=True)
         self._pages: dict[int, tuple[Rank, LauncherCells, PageReader]] = {}
+        self._paths: dict[int, str] = {}
         self._lease_until_ns = 0
 
     def create(self, rank: Rank, local_rank: int) -> str:
         """A fresh page with the lease as it is; its path is for the worker's environment. Raises OSError."""
         path = page_path(self._directory, rank)
+        self._paths[local_rank] = str(path)
         cells = LauncherCells.create(path, generation=self.generation)
         cells.set_lease(self._lease_until_ns)
         self._pages[local_rank] = (rank, cells, PageReader(path))
         return str(path)
+
+    def path_of(self, local_rank: int) -> str:
+        """Where the page of a worker is."""
+        return self._paths[local_rank]
 
     def write_lease(self, until: Instant | None) -> None:
         """The node's lease holds until then; None: there is none."""

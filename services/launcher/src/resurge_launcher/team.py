@@ -19,7 +19,7 @@ from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environm
 from resurge_launcher.output import Funnel, Stream
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
-from resurge_launcher.processes.worker import Command, WorkerProcess
+from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.settings import RunSettings, Std
 from resurge_libs.core.ids import Rank
 
@@ -29,6 +29,15 @@ LINE_LIMIT_CHARACTERS = 2_000
 """Of one line of an error file; JSON that was cut has no line ends."""
 Forker = Callable[[Sequence[Command]], list[WorkerProcess] | None]
 """Forks all workers of these commands, or answers None: then exec does it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is called in the loop when something happens to the worker of a local rank."""
+
+    on_exit: Callable[[int, WorkerProcess], None]
+    on_dying: Callable[[int, WorkerProcess, Dying], None]
+    """Perhaps, and before `on_exit`: it is at its end, and not reaped yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +69,7 @@ class Team:
         """Where a rank's files of this cycle are; cycles count from 0 in each attempt."""
         return self._shop.log_root / str(self.run.attempt) / str(self.run.cycle) / str(rank)
 
-    def start(
-        self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[int, WorkerProcess], None], fork: Forker | None
-    ) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop, told: Told, fork: Forker | None) -> None:
         """Start all workers: forked together where that is possible, else exec'd one by one. Raises OSError.
 
         Those that were started before an error are in `pids`.
@@ -75,7 +82,8 @@ class Team:
             for local_rank, command in enumerate(commands):
                 worker = WorkerProcess.start(command) if forked is None else forked[local_rank]
                 self._workers[local_rank] = worker
-                worker.watch(loop, partial(on_exit, local_rank))
+                worker.watch(loop, partial(told.on_exit, local_rank))
+                worker.watch_death(loop, self.book.path_of(local_rank), partial(told.on_dying, local_rank))
         finally:
             for command in commands:
                 os.close(command.stdout)
@@ -119,6 +127,8 @@ class Team:
 
     def close(self) -> None:
         """Remove the pages; nobody maps them any more."""
+        for worker in self._workers.values():
+            worker.unwatch_death()
         self.book.close()
 
     def _stream(self, rank: int, local_rank: int, is_stderr: bool) -> Stream:

@@ -61,6 +61,8 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _spawned(state, event, now)
         case h.WorkerExited():
             return _exited(state, event, now)
+        case h.WorkerDying(end):
+            return _dying(state, end, now)
         case h.PagesRead():
             return _pages(state, event, rules, now)
         case h.StraysGone(generation):
@@ -190,6 +192,18 @@ def _exited(state: LauncherState, event: h.WorkerExited, now: Instant) -> Outcom
     state, actions = with_crew(state, crew, now)
     reason = crews.failure(record) or Because(Reason.FINISHED, f"rank {record.rank} ended as it should")
     return state, actions, reason
+
+
+def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
+    crew = crew_of(state.phase)
+    if crew is None or crew.generation != end.generation:
+        return _late(state, f"pid {end.pid} of generation {end.generation} is at its end late")
+    crew, record = crews.dying(crew, end)
+    because = crews.failure(record) if record is not None else None
+    if because is None:
+        return _late(state, f"the end of local rank {end.local_rank} is known, or no fault and still to be reaped")
+    state, actions = with_crew(state, crew, now)
+    return state, actions, because
 
 
 def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherState, tuple[h.Action, ...]]:

@@ -13,6 +13,7 @@ from resurge_launcher.core.model import (
     Alive,
     Awaited,
     Crew,
+    Dying,
     Ended,
     ExitRecord,
     Fault,
@@ -64,9 +65,46 @@ def ended(crew: Crew, event: WorkerExited) -> tuple[Crew, ExitRecord | None]:
             case Awaited() | Alive():
                 record = _record(worker, event)
                 return crew.with_worker(replace(worker, state=Ended(record))), record
+            case Dying(early):
+                record = _settled(early, _record(worker, event))
+                crew = crew.with_worker(replace(worker, state=Ended(record)))
+                return _with_claim(crew, early, record), record
             case _:
                 assert_never(worker.state)
     return crew, None
+
+
+def dying(crew: Crew, end: WorkerExited) -> tuple[Crew, ExitRecord | None]:
+    """The crew with one worker at its end, with the record; None when that end is known, or no fault: it can wait."""
+    for worker in crew.workers:
+        if worker.local_rank != end.local_rank:
+            continue
+        match worker.state:
+            case Dying() | Ended():
+                return crew, None
+            case Awaited() | Alive():
+                record = _record(worker, end)
+                if failure(record) is None:
+                    return crew, None
+                return crew.with_worker(replace(worker, state=Dying(record))), record
+            case _:
+                assert_never(worker.state)
+    return crew, None
+
+
+def _settled(early: ExitRecord, late: ExitRecord) -> ExitRecord:
+    """What the reaping says, but since the earlier moment; whatever was known then and is missing now stays."""
+    last_step = late.last_step if late.last_step is not None else early.last_step
+    return replace(late, at=min(early.at, late.at), last_step=last_step, error=late.error or early.error)
+
+
+def _with_claim(crew: Crew, early: ExitRecord, late: ExitRecord) -> Crew:
+    """The crew with the fault that was acted upon, where the reaping tells of another end: a fault is never lost."""
+    if (early.exit_code, early.signal) == (late.exit_code, late.signal):
+        return crew
+    because = failure(early)
+    assert because is not None, "only a fault is known early"
+    return replace(crew, faults=(*crew.faults, Fault(because, early.at, early.rank)))
 
 
 def _record(worker: Worker, event: WorkerExited) -> ExitRecord:

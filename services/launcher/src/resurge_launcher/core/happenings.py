@@ -99,6 +99,13 @@ class WorkerExited:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerDying:
+    """The kernel takes a worker apart; its end is known as WorkerExited will tell it, but it is not reaped yet."""
+
+    end: WorkerExited
+
+
+@dataclass(frozen=True, slots=True)
 class PagesRead:
     """The pages of the generation's workers, read now."""
 
@@ -148,6 +155,7 @@ Event = (
     | SpawnDone
     | SpawnFailed
     | WorkerExited
+    | WorkerDying
     | PagesRead
     | StraysGone
     | SignalReceived

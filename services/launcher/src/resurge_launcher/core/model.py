@@ -131,13 +131,20 @@ class Alive:
 
 
 @dataclass(frozen=True, slots=True)
+class Dying:
+    """At its end by a fault of its own, which counts already; its process is still there."""
+
+    record: ExitRecord
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """Reaped."""
 
     record: ExitRecord
 
 
-WorkerState = Awaited | Alive | Ended
+WorkerState = Awaited | Alive | Dying | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +181,12 @@ class Crew:
 
     @property
     def exits(self) -> tuple[ExitRecord, ...]:
-        """The ends so far, in the order of local ranks."""
-        return tuple(w.state.record for w in self.workers if isinstance(w.state, Ended))
+        """The ends so far, those that are only known to come among them, in the order of local ranks."""
+        return tuple(w.state.record for w in self.workers if isinstance(w.state, Dying | Ended))
 
     @property
     def all_ended(self) -> bool:
-        """Whether no worker is alive or about to be."""
+        """Whether no worker is alive, dying or about to be started."""
         return all(isinstance(w.state, Ended) for w in self.workers)
 
     def with_worker(self, worker: Worker) -> Crew:

@@ -8,7 +8,8 @@ Rules, in prose:
 5. Workers live on while the control plane is away, as long as they progress; the lease counts from the sending of the
    answered beat, and a broken stream shortens it.
 6. A terminal decision gives way to nothing; the launcher's own end only to a terminal decision.
-7. Everything of the present generation is told again with every change: a fault cannot be lost.
+7. A worker known to be at its end by a fault of its own counts as a fault at once, and as gone when it is reaped.
+8. Everything of the present generation is told again with every change: a fault cannot be lost.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+PF_EXITING = 0x4
+"""In the flags of a thread that runs no code of its own any more, from before its memory is freed."""
 _PROC = Path("/proc")
 
 
@@ -51,6 +53,18 @@ def _status(found: os.waitid_result) -> ExitStatus:
     if found.si_code == os.CLD_EXITED:
         return ExitStatus(exit_code=found.si_status)
     return ExitStatus(signal=found.si_status)
+
+
+def end_of(pid: int) -> ExitStatus | None:
+    """How a process ends that the kernel is still taking apart; None while it lives, and when it is gone.
+
+    The status of one whose end this user may not see reads as 0, and so does that of a main thread that ended alone.
+    """
+    fields = _stat_fields(pid)
+    if fields is None or not int(fields[6]) & PF_EXITING:
+        return None
+    code = os.waitstatus_to_exitcode(int(fields[49]))
+    return ExitStatus(exit_code=code) if code >= 0 else ExitStatus(signal=-code)
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -127,12 +141,17 @@ class ProcessStat:
 
 def stat_of(pid: int) -> ProcessStat | None:
     """None when it is gone."""
+    fields = _stat_fields(pid)
+    return None if fields is None else ProcessStat(fields[0].decode(), int(fields[1]), int(fields[19]))
+
+
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """The fields of its stat file from the third on; the second, its name, may hold anything."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return None
-    fields = text[text.rindex(b")") + 2 :].split()
-    return ProcessStat(fields[0].decode(), int(fields[1]), int(fields[19]))
+    return text[text.rindex(b")") + 2 :].split()
 
 
 def process_name(pid: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -15,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resurge_launcher.processes import kernel
+from resurge_launcher.processes.death_watch import DeathWatch
+from resurge_libs.core.instant import Instant
+from resurge_libs.obs import log
 
 SHIM = Path(__file__).with_name("shim.py")
 
@@ -31,6 +35,20 @@ class Command:
     cwd: str | None = None
 
 
+@functools.cache
+def _tell_off(why: str) -> None:
+    """Once for each reason: it will be the same for every worker."""
+    log.event("death_watch_off", why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class Dying:
+    """How a worker ends that the kernel has begun to take apart, and since when that is known."""
+
+    status: kernel.ExitStatus
+    at: Instant
+
+
 class WorkerProcess:
     """A started worker. `on_exit` runs in the event loop, once, when it has been reaped."""
 
@@ -38,6 +56,7 @@ class WorkerProcess:
         # kept until the end: a Popen that is dropped early would be reaped behind our back
         self._popen = popen
         self._pidfd = pidfd
+        self._death_watch: DeathWatch | None = None
         self.pid = pid
         self.status: kernel.ExitStatus | None = None
 
@@ -65,10 +84,40 @@ class WorkerProcess:
         """Call back when it has ended and is reaped."""
         loop.add_reader(self._pidfd, self._ended, loop, on_exit)
 
+    def watch_death(
+        self, loop: asyncio.AbstractEventLoop, page: str, on_dying: Callable[[WorkerProcess, Dying], None]
+    ) -> None:
+        """Call back as soon as it ends, before its memory is freed, where it holds its page's lock.
+
+        Never after `on_exit`. Where it is not called the pidfd says all there is to say, only later.
+        """
+
+        def woken(at: Instant) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the launcher is at its end
+                loop.call_soon_threadsafe(self._look, at, on_dying)
+
+        try:
+            self._death_watch = DeathWatch(page, woken)
+        except (OSError, NotImplementedError, RuntimeError) as error:
+            _tell_off(f"{type(error).__name__}: {error}")
+
+    def _look(self, at: Instant, on_dying: Callable[[WorkerProcess, Dying], None]) -> None:
+        # not reaped, so the number is its own; alive after all means that it has replaced its program
+        status = kernel.end_of(self.pid) if self.status is None and self._death_watch is not None else None
+        if status is not None:
+            on_dying(self, Dying(status, at))
+
+    def unwatch_death(self) -> None:
+        """Nobody wants to know any more."""
+        if self._death_watch is not None:
+            self._death_watch.close()
+            self._death_watch = None
+
     def _ended(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[WorkerProcess], None]) -> None:
         status = kernel.reap(self._pidfd)
         if status is None:
             return
+        self.unwatch_death()
         loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self.status = status

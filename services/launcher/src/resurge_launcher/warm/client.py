@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import select
 import signal
@@ -30,6 +31,8 @@ from resurge_libs.obs import log
 
 ENTRY = Path(__file__).with_name("entry.py")
 SOURCE_ROOT = Path(__file__).parents[2]
+DEATH_LOCK = "death_lock.py"
+"""The one file of the worker SDK that the server loads, by its path: the package is the program's to import."""
 WARM_UP_LIMIT_S = 20.0
 """A start waits so long at most for imports that its workers would have to make themselves."""
 ORDER_LIMIT_S = 3.0
@@ -55,8 +58,15 @@ class Plan:
 
     def argv(self, fd: int) -> list[str]:
         """The server's command line; the program stands at its end, where people look for it."""
-        words = [self.python, "-u", str(ENTRY), str(SOURCE_ROOT), str(fd), str(os.getpid())]
+        words = [self.python, "-u", str(ENTRY), str(SOURCE_ROOT), _death_lock(), str(fd), str(os.getpid())]
         return [*words, self.kind, ",".join(self.preload), self.program, *self.args]
+
+
+def _death_lock() -> str:
+    """Where the file is; empty, and workers do without, where the SDK is not one of files."""
+    sdk = importlib.util.find_spec("resurge")
+    folders = sdk.submodule_search_locations if sdk is not None else None
+    return next((str(path) for folder in folders or () if (path := Path(folder) / DEATH_LOCK).is_file()), "")
 
 
 class NotWarm(Exception):

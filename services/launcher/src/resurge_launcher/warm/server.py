@@ -15,9 +15,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from typing import Any
 
 from resurge_launcher.warm import fitness, orders
@@ -36,6 +36,8 @@ from resurge_launcher.warm.store_host import host_store
 
 OPTIONAL = "?"
 """Ends the name of a module that need not exist."""
+PAGE = "RESURGE_PAGE"
+"""As resurge.environment has it, which is not imported here."""
 EXIT_UNWANTED = 126
 """A worker that was never told to go; nobody counts it."""
 FIXED_FDS = 3
@@ -50,6 +52,8 @@ class Host:
     """Modules to import; a name with OPTIONAL at its end only where there is such a package."""
     at_start: frozenset[str]
     """Modules that the interpreter itself had loaded before the first line of ours."""
+    death_lock: str = ""
+    """The worker SDK's file of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class _Kit:
     blas: tuple[Any, ...]
     kept_fds: frozenset[int]
     """Descriptors that modules opened."""
+    hold_page: Callable[[str], str]
+    """Takes the lock by which the launcher hears of the worker's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
     if why:
         control.send(orders.encoded(orders.Unfit(why)))
         os._exit(0)
-    kit = _Kit(chance, blas_setters(), fitness.open_fds() - own)
+    kit = _Kit(chance, blas_setters(), fitness.open_fds() - own, _page_holder(host.death_lock))
     settle_memory()
     control.send(orders.encoded(orders.Ready(modules)))
     while True:
@@ -129,6 +135,17 @@ def _preload(names: list[str], own: frozenset[int]) -> tuple[tuple[orders.Preloa
         if why:
             return tuple(found), f"after the import of {name}: {'; '.join(why)}"
     return tuple(found), ""
+
+
+def _page_holder(path: str) -> Callable[[str], str]:
+    """The file's `hold`, without a trace of it among the modules; where there is no such file nothing is held."""
+    spec = spec_from_file_location("resurge_launcher.warm.death_lock", path) if path else None
+    if spec is None or spec.loader is None:
+        return lambda _page: ""
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    hold: Callable[[str], str] = module.hold
+    return hold
 
 
 def _next(control: socket.socket) -> tuple[bytes, list[int]]:
@@ -218,3 +235,6 @@ def _begin(parcel: _Parcel, index: int, kit: _Kit) -> None:
         os._exit(EXIT_UNWANTED)
     gate.close()
     close_all_but(kit.kept_fds)
+    page = parcel.order.environments[index].get(PAGE)
+    if page:
+        kit.hold_page(page)
