@@ -5,14 +5,15 @@ free, and longer with a device context. A robust lock is let go of before that: 
 the kernel marks the lock's word and wakes who waits for it. An `exec` lets go of it too: the mark alone says nothing.
 
 Both sides use this file: the worker `hold`s, the launcher waits for the word to change. The fork server loads it by its
-path, without the package, so it imports nothing of ours. What the platform lacks makes it useless, never harmful.
+path, without the package: it imports nothing of ours, and at first only what every interpreter has loaded anyway. What
+the platform lacks makes it useless, never harmful.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
+from _thread import get_native_id
 from typing import Any
 
 OFFSET_BYTES = 1024
@@ -73,7 +74,7 @@ def hold(path: str) -> str:
 
 def _hold(path: str) -> str:
     global _holding_pid
-    thread = threading.get_native_id()
+    thread = get_native_id()
     if _holding_pid == os.getpid():
         return "held already"
     if thread != os.getpid():
