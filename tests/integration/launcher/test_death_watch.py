@@ -234,7 +234,8 @@ async def test_where_the_platform_cannot_it_is_said_once(stage: Stage, monkeypat
     assert said == ["death_watch_off"]
 
 
-async def test_a_page_of_another_time_is_not_locked(tmp_path: Path):
+async def test_a_page_of_another_time_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(death_lock, "_holding_pid", 0)
     short = tmp_path / "short"
     short.write_bytes(b"RESURGE1")
     assert death_lock.hold(str(short)) == "the page is too short"

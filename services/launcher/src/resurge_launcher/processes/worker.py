@@ -38,7 +38,7 @@ class Command:
 @functools.cache
 def _tell_off(why: str) -> None:
     """Once for each reason: it will be the same for every worker."""
-    log.event("death_watch_off", why=why)
+    log.event("death_watch_off", sentence=why)
 
 
 @dataclass(frozen=True, slots=True)
