@@ -23,17 +23,15 @@ RENDEZVOUS_PORT = 7470
 
 WORKERS = """
 import os
-for pid in filter(str.isdigit, os.listdir('/proc')):
-    try:
-        marked = b'\\0LOCAL_RANK=' in b'\\0' + open(f'/proc/{pid}/environ', 'rb').read()
-        parent = open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1]
-        launcher = b'resurge' in open(f'/proc/{parent}/cmdline', 'rb').read()
-    except OSError:
-        continue
-    if marked and launcher:
-        print(pid)
+from resurge.page import PageReader
+files = [os.path.join(folder, name) for folder, _, names in os.walk('/dev/shm') for name in names]
+views = [PageReader(file).read() for file in files if file.endswith('.page')]
+newest = max((view.generation for view in views), default=0)
+print(*[view.pid for view in views if view.generation == newest and view.pid])
 """
-"""Inside a container: the processes that a launcher started as ranks. The images have no tool for that."""
+"""Inside a container: the ranks' processes as their pages name them, however they were started."""
+START_LIMIT_S = 240.0
+"""A machine that has just built the images reads them from its disk for the first time."""
 
 
 def why_not() -> str | None:
@@ -66,7 +64,7 @@ class Simulation:
     def start(self) -> None:
         """Up, healthy, and three nodes that train."""
         self.compose.start()
-        wait_until(self.is_whole, 120, "three nodes that train, and a spare")
+        wait_until(self.is_whole, START_LIMIT_S, "three nodes that train, and a spare")
 
     def end(self) -> None:
         """Remove containers, network and volumes."""
@@ -135,6 +133,11 @@ class Simulation:
         copy = self.folder / "recoveries.jsonl"
         copy.write_text(self.inside("rendezvous", "cat", "/state/recoveries.jsonl"))
         return [view_of(record) for record in read_recoveries(self.folder).recoveries]
+
+    def trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """The exported spans of one recovery."""
+        lines = self.inside("rendezvous", "cat", "/state/spans.jsonl").splitlines()
+        return [span for line in lines if (span := json.loads(line))["trace_id"] == trace_id]
 
     def workers(self, node: str) -> list[int]:
         """The ranks' processes in a node's container."""

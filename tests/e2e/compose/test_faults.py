@@ -19,7 +19,7 @@ REASON = why_not()
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(420),
     pytest.mark.skipif(REASON is not None, reason=f"no Compose simulation here: {REASON}"),
 ]
 CAN_LOSE_PACKETS = os.geteuid() == 0 and shutil.which("nsenter") and shutil.which("iptables")
@@ -69,6 +69,12 @@ def recovered(simulation: Simulation, before: list[RecoveryView], fault: Callabl
     assert view.coverage >= 0.95, view.phases
     assert set(view.phases) >= TOLD, view.phases
     assert view.generation_to > view.generation_from
+    spans = wait_until(lambda: simulation.trace(view.trace_id), 10, "the trace of the recovery")
+    [root] = [span for span in spans if span["parent_span_id"] is None]
+    told = root["attributes"]
+    assert (root["name"], told["resurge.reason"]) == ("recovery", view.reason), root
+    assert told["resurge.culprit"].replace("/", " rank ") == view.culprit, root
+    assert {span["parent_span_id"] for span in spans if span is not root} == {root["span_id"]}
     return view
 
 
