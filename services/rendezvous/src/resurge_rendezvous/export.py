@@ -120,13 +120,14 @@ class RecoveryExport:
 
 
 def spans_of(record: model.RecoveryRecord) -> tuple[SpanRecord, ...]:
-    """The whole trace of one recovery, the root first."""
+    """The whole trace of one recovery, the root first: it names the first cause, and the outcome beside it."""
     first = record.faults[0] if record.faults else None
+    because = record.because if first is None else first.because
     told: dict[str, AttributeValue] = {
         Attr.JOB: record.view.job,
         Attr.OUTCOME: record.outcome.value,
-        Attr.REASON: record.because.code.value,
-        Attr.SENTENCE: record.because.sentence,
+        Attr.REASON: because.code.value,
+        Attr.SENTENCE: because.sentence,
         Attr.OLD_GENERATION: record.generation_from,
         Attr.GENERATION: record.generation_to,
         Attr.ATTEMPT: record.attempt,
