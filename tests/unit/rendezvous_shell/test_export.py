@@ -75,7 +75,7 @@ def test_the_trace_has_one_root_and_every_child_under_it():
     assert spans[3].span_id == span_id_of(INCIDENT, "decide#1"), "a retry's span is a span of its own"
     assert spans[0].attributes["resurge.culprit"] == "n1/5"
     told = spans[0].attributes
-    assert (told["resurge.reason"], told["resurge.sentence"]) == ("WORKER_SIGNAL", "SIGSEGV"), "the root names the fault"
+    assert (told["resurge.reason"], told["resurge.sentence"]) == ("WORKER_SIGNAL", "SIGSEGV"), "not the fault"
     assert told["resurge.outcome"] == RecoveryOutcome.RECOVERED.value
     assert spans[2].attributes["resurge.clock_error_s"] == 0.001
     assert (spans[1].service, spans[2].service) == ("rendezvous", "launcher")
