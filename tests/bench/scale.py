@@ -4,7 +4,7 @@ The service's own processor seconds are the main figure, wall time is the second
 machine. Measured for each size: the round is formed, the teardown order after a fault has reached the last launcher,
 processor time while idle, memory. The report holds the targets.
 
-    python -m tests.bench.scale [--sizes 100,1000,10000] [--faults N] [--idle-s S] [--keep DIR]
+    python -m tests.bench.scale [--sizes 100,1000,10000] [--relays 10000/10] [--faults N] [--idle-s S] [--keep DIR]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +76,11 @@ class Clients:
 class Fleet:
     """All client processes, asked together."""
 
-    def __init__(self, target: str, nodes: int, out: Path) -> None:
+    def __init__(self, targets: Sequence[str], nodes: int, out: Path) -> None:
         self.parts = [
-            Clients(target, first, min(NODES_PER_PROCESS, nodes - first), nodes, out / f"clients-{first}.log")
+            Clients(
+                ",".join(targets), first, min(NODES_PER_PROCESS, nodes - first), nodes, out / f"clients-{first}.log"
+            )
             for first in range(0, nodes, NODES_PER_PROCESS)
         ]
         self.nodes = nodes
@@ -132,12 +134,7 @@ def service(core: int, state_dir: Path, log: Path) -> Iterator[tuple[psutil.Proc
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         os.sched_setaffinity(0, mine)
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-            if "endpoint" not in words:
-                raise SystemExit(f"the service did not start; see {log}")
-            yield psutil.Process(process.pid), words["endpoint"]
+            yield psutil.Process(process.pid), _address_of(process, log)
         finally:
             process.terminate()
             try:
@@ -147,45 +144,77 @@ def service(core: int, state_dir: Path, log: Path) -> Iterator[tuple[psutil.Proc
                 process.wait()
 
 
+@contextlib.contextmanager
+def relays(count: int, root: str, out: Path) -> Iterator[list[str]]:
+    """So many relays before the root, on the launchers' cores; their addresses."""
+    started: list[subprocess.Popen[str]] = []
+    try:
+        for number in range(count):
+            command = [sys.executable, "-m", "resurge_host", "--targets", "relay", "--root", root]
+            with (out / f"relay-{number}.log").open("w") as stderr:
+                command += ["--listen", "127.0.0.1:0", "--max-launchers", "4096"]
+                started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True))
+        yield [_address_of(process, out) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def _address_of(process: subprocess.Popen[str], out: Path) -> str:
+    assert process.stdout is not None
+    words = dict(word.split("=", 1) for word in process.stdout.readline().split() if "=" in word)
+    if "endpoint" not in words:
+        raise SystemExit(f"a process did not start; see {out}")
+    return words["endpoint"]
+
+
 def cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
-def established(pid: int, port: int) -> int:
-    """TCP connections that the kernel holds established at the service's port."""
+def port_of(address: str) -> int:
+    return int(address.rsplit(":", 1)[1])
+
+
+def established(pid: int, ports: Sequence[int]) -> int:
+    """TCP connections that the kernel holds established at these ports."""
     count = 0
     for table in ("tcp", "tcp6"):  # gRPC binds IPv4 addresses through IPv6 sockets where there are any
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             words = line.split()
-            count += words[3] == "01" and int(words[1].rsplit(":", 1)[1], 16) == port
+            count += words[3] == "01" and int(words[1].rsplit(":", 1)[1], 16) in ports
     return count
 
 
-def measure(nodes: int, given: argparse.Namespace, out: Path) -> Measured:
-    """One size, from connecting to the last of its faults."""
-    found = Measured(nodes, load=os.getloadavg()[0])
+def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Measured:
+    """One size, from connecting to the last of its faults; `behind` so many relays, or 0."""
+    found = Measured(nodes, behind, load=os.getloadavg()[0])
     cores = sorted(os.sched_getaffinity(0))
     shutil.rmtree(out, ignore_errors=True)  # an old journal would be a job that goes on
     out.mkdir(parents=True)
     with service(cores[0], out / "state", out / "service.log") as (process, target):
         os.sched_setaffinity(0, set(cores[1:]) or set(cores))
         found.rss_before_mib = process.memory_info().rss / 2**20
-        fleet = Fleet(target, nodes, out)
-        try:
-            _measure(found, fleet, process, int(target.rsplit(":", 1)[1]), given)
-        finally:
-            fleet.close()
-            os.sched_setaffinity(0, set(cores))
+        with relays(behind, target, out) as between:
+            fleet = Fleet(between or [target], nodes, out)
+            try:
+                _measure(found, fleet, process, [port_of(address) for address in between or [target]], given)
+            finally:
+                fleet.close()
+                os.sched_setaffinity(0, set(cores))
     print(found.line(), flush=True)
     return found
 
 
-def _measure(found: Measured, fleet: Fleet, process: psutil.Process, port: int, given: argparse.Namespace) -> None:
+def _measure(
+    found: Measured, fleet: Fleet, process: psutil.Process, ports: Sequence[int], given: argparse.Namespace
+) -> None:
     began = time.monotonic()
     fleet.ask("connect")
     found.connect_s = time.monotonic() - began
-    found.connections = established(process.pid, port)
+    found.connections = established(process.pid, ports)
     assert found.connections == found.nodes, f"{found.connections} connections for {found.nodes} launchers"
     used = cpu_s(process)
     joined = min(answer["began"] for answer in fleet.ask("join"))
@@ -222,6 +251,7 @@ def _measure_idle(found: Measured, fleet: Fleet, process: psutil.Process, for_s:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="100,1000,10000")
+    parser.add_argument("--relays", default="10000/10", help="launchers/relays, the launchers behind so many relays")
     parser.add_argument("--faults", type=int, default=0, help="faults per size; 0: by size")
     parser.add_argument("--idle-s", type=float, default=10.0)
     parser.add_argument("--settle-s", type=float, default=1.0)
@@ -233,7 +263,10 @@ def main() -> int:
     out = given.keep or Path(tempfile.mkdtemp(prefix="resurge-scale-"))
     load = os.getloadavg()[0]
     try:
-        sizes = [measure(int(size), given, out / size) for size in given.sizes.split(",")]
+        sizes = [measure(int(size), 0, given, out / size) for size in given.sizes.split(",") if size]
+        for pair in filter(None, given.relays.split(",")):
+            nodes, _, behind = pair.partition("/")
+            sizes.append(measure(int(nodes), int(behind), given, out / f"{nodes}-by-{behind}"))
     finally:
         if given.keep is None:
             shutil.rmtree(out, ignore_errors=True)

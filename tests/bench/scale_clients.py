@@ -143,7 +143,7 @@ class Node:
 class Fleet:
     """All launchers of this process."""
 
-    def __init__(self, target: str, first: int, count: int, nodes: int) -> None:
+    def __init__(self, targets: list[str], first: int, count: int, nodes: int) -> None:
         limits = TimeLimits(lease_ttl_s=LEASE_TTL_S)
         options = channel_options(limits, nodes)
         self.spec = job_spec("scale", f"{nodes}:{nodes}", max_restarts=1_000)
@@ -151,7 +151,7 @@ class Fleet:
         self.errors: list[str] = []
         self.beats = 0
         self.nodes = [
-            Node(f"n{number}", self, grpc.aio.insecure_channel(target, options=[*options, ("bench.node", number)]))
+            Node(f"n{number}", self, grpc.aio.insecure_channel(targets[number % len(targets)], options=options))
             for number in range(first, first + count)
         ]
         self.tasks: list[asyncio.Task[None]] = []
@@ -259,7 +259,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     async def run() -> None:
-        await serve(Fleet(given.target, given.first, given.count, given.nodes))
+        await serve(Fleet(given.target.split(","), given.first, given.count, given.nodes))
 
     asyncio.run(run())
 

@@ -21,6 +21,7 @@ class Measured:
     """One size."""
 
     nodes: int
+    relays: int
     load: float
     connections: int = 0
     connect_s: float | None = None
@@ -38,6 +39,11 @@ class Measured:
     errors: list[str] = field(default_factory=list)
 
     @property
+    def name(self) -> str:
+        """For the report."""
+        return f"{self.nodes} by {self.relays} relays" if self.relays else str(self.nodes)
+
+    @property
     def fanout_ms_p99(self) -> float | None:
         """Of the last launcher's wait over all faults; with few faults that is the worst."""
         ordered = sorted(self.fanouts_s)
@@ -46,8 +52,9 @@ class Measured:
     def line(self) -> str:
         """For people, as soon as the size is measured."""
         fanouts = statistics.median(self.fanouts_s) * 1e3 if self.fanouts_s else None
+        behind = f" behind {self.relays} relays" if self.relays else ""
         return (
-            f"{self.nodes:6d} launchers, {self.connections} connections (load {self.load:.1f}): connected in "
+            f"{self.nodes:6d} launchers{behind}, {self.connections} connections (load {self.load:.1f}): connected in "
             f"{_said(self.connect_s)} s; formed in {_said(self.formed_s)} s with {_said(self.service_cpu_s)} s of CPU; "
             f"{self.lost_joins} lost joins\n"
             f"       fault to last order: median {_said(fanouts, 0)} ms, p99 {_said(self.fanout_ms_p99, 0)} ms of "
@@ -78,12 +85,13 @@ def _targets(sizes: Sequence[Measured]) -> list[tuple[bool | None, str]]:
         rows.append((None if value is None else value <= limit, f"{what} <= {limit:g} ({_said(value)})"))
 
     for size in sizes:
-        rows.append((size.lost_joins == 0 and size.formed_s is not None, f"{size.nodes}: no lost join"))
+        rows.append((size.lost_joins == 0 and size.formed_s is not None, f"{size.name}: no lost join"))
         if size.nodes in FORMED_LIMIT_S:
-            judge(size.formed_s, FORMED_LIMIT_S[size.nodes], f"{size.nodes}: round formed, s")
-            judge(size.fanout_ms_p99, FANOUT_LIMIT_MS[size.nodes], f"{size.nodes}: fault to last order, p99, ms")
+            judge(size.formed_s, FORMED_LIMIT_S[size.nodes], f"{size.name}: round formed, s")
+            judge(size.fanout_ms_p99, FANOUT_LIMIT_MS[size.nodes], f"{size.name}: fault to last order, p99, ms")
         if size.nodes in IDLE_LIMIT_PCT:
-            judge(size.idle_cpu_pct, IDLE_LIMIT_PCT[size.nodes], f"{size.nodes}: idle, % of a core")
+            judge(size.idle_cpu_pct, IDLE_LIMIT_PCT[size.nodes], f"{size.name}: idle, % of a core")
+    sizes = [size for size in sizes if not size.relays]
     if len(sizes) > 1 and all(size.service_cpu_s for size in sizes) and all(size.rss_mib for size in sizes):
         small, large = sizes[0], sizes[-1]
         times = large.nodes / small.nodes
@@ -96,19 +104,19 @@ def _targets(sizes: Sequence[Measured]) -> list[tuple[bool | None, str]]:
 
 def _figures(sizes: Sequence[Measured], load: float) -> dict[str, object]:
     def by_size(name: str, digits: int = 3) -> dict[str, float | None]:
-        return {str(size.nodes): _rounded(getattr(size, name), digits) for size in sizes}
+        return {size.name: _rounded(getattr(size, name), digits) for size in sizes}
 
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     return {
         "formed_s": by_size("formed_s"),
         "fanout_ms_p99": by_size("fanout_ms_p99", 1),
         "service_cpu_s": by_size("service_cpu_s"),
-        "fault_cpu_s": {str(size.nodes): _rounded(_median(size.fault_cpu_s)) for size in sizes},
-        "reformed_s": {str(size.nodes): _rounded(_median(size.reformed_s)) for size in sizes},
+        "fault_cpu_s": {size.name: _rounded(_median(size.fault_cpu_s)) for size in sizes},
+        "reformed_s": {size.name: _rounded(_median(size.reformed_s)) for size in sizes},
         "lost_joins": sum(size.lost_joins for size in sizes),
         "idle_cpu_pct": by_size("idle_cpu_pct", 1),
         "rss_mib": by_size("rss_mib", 1),
-        "connections": {str(size.nodes): size.connections for size in sizes},
+        "connections": {size.name: size.connections for size in sizes},
         "load": round(load, 2),
         "cores": len(os.sched_getaffinity(0)),
         "commit": commit or None,

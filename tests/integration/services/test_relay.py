@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_api.rendezvous.v1 import rendezvous_pb2_grpc
@@ -30,7 +31,8 @@ def relay_of(root, tmp_path, name="relay"):
 @asynccontextmanager
 async def attached(host, nodes=NODES, spec=None, **habits):
     """Scripted launchers at this host, each with a channel of its own."""
-    spec = spec or job_spec("job", f"{len(nodes)}:{len(nodes)}")
+    lease_ttl = Duration(seconds=60)  # a new relay must be there sooner, however busy the machine is
+    spec = spec or job_spec("job", f"{len(nodes)}:{len(nodes)}", lease_ttl=lease_ttl)
     channels = [host.channel() for _ in nodes]
     launchers = [
         FakeLauncher(channel, spec, node, habits=Habits(comes_back=True, **habits))
