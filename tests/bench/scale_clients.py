@@ -31,6 +31,7 @@ BEATS_PER_LEASE = 2.5
 AT_ONCE = 200
 """Connections that are opened side by side: what one machine can, not what the service can."""
 BEAT_ROUND_S = 0.05
+PATIENCE_MS = 60_000
 STEPS = (
     attach_pb2.MILESTONE_KIND_WORKER_STARTED,
     attach_pb2.MILESTONE_KIND_PROCESS_GROUP_READY,
@@ -145,7 +146,9 @@ class Fleet:
 
     def __init__(self, targets: list[str], first: int, count: int, nodes: int) -> None:
         limits = TimeLimits(lease_ttl_s=LEASE_TTL_S)
-        options = channel_options(limits, nodes)
+        # thousands of launchers share this processor: one that waits for its turn must not take the service for dead
+        patient = {"grpc.keepalive_timeout_ms": PATIENCE_MS, "grpc.http2.ping_timeout_ms": PATIENCE_MS}
+        options = list((dict(channel_options(limits, nodes)) | patient).items())
         self.spec = job_spec("scale", f"{nodes}:{nodes}", max_restarts=1_000)
         self.reached: dict[tuple[str, int], list[float]] = defaultdict(list)
         self.errors: list[str] = []

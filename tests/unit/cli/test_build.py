@@ -187,7 +187,7 @@ def test_the_state_directory_is_made_for_this_user_alone(script):
 
 def test_a_secret_with_a_line_end_is_refused_at_start():
     with pytest.raises(UsageProblem, match="RESURGE_JOB_TOKEN: begins or ends with white space"):
-        token_of(None, {"RESURGE_JOB_TOKEN": "secret\n"})
+        token_of(None, environ={"RESURGE_JOB_TOKEN": "secret\n"})
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ class _Agent:
 
     def _where(self) -> Where:
         settings = self._settings
-        return Where(self._endpoint, settings.limits, settings.job_token or None, settings.max_nodes)
+        return Where(self._endpoint, settings.limits, settings.job_token or None, settings.max_nodes, settings.relays)
 
     def _own_address(self) -> str:
         several = self._settings.max_nodes > 1

@@ -103,6 +103,8 @@ _CONTROL = (
            help="One node with its own control plane; an endpoint is ignored."),
     _torch(name="rdzv_endpoint", flags=("--rdzv-endpoint", "--endpoint"), parse=values.endpoint, metavar="HOST:PORT",
            group=CONTROL, help="Where the control plane is; unix:/PATH for a socket. One node needs none."),
+    Option(name="relay", flags=("--relay",), parse=values.endpoints, metavar="HOST:PORT,...", group=CONTROL,
+           help="Relays to the control plane, tried before --rdzv-endpoint; for jobs of some thousand nodes."),
     _torch(name="master_addr", flags=("--master-addr",), parse=values.text, metavar="ADDR", group=CONTROL,
            help="torchrun's static style: several nodes meet at MASTER_ADDR:MASTER_PORT."),
     _torch(name="master_port", flags=("--master-port",), parse=values.port, metavar="PORT", default="29500",

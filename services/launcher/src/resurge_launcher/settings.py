@@ -121,6 +121,7 @@ class RunSettings:
 
     # the control plane
     endpoint: Endpoint | None = None  # None: this launcher starts an embedded one
+    relays: tuple[Endpoint, ...] = ()  # ways to the endpoint, tried before the endpoint itself
     serve_here: bool = False  # the endpoint names this host: this launcher starts the control plane if none answers
     is_id_made_up: bool = False  # nobody named the job: nobody comes back to it
     job_token: str = field(default="", repr=False)

@@ -34,6 +34,7 @@ from resurge_libs.core.refusals import (
     Superseded,
     Unauthenticated,
     Unimplemented,
+    Unready,
     VersionMismatch,
     WrongJob,
 )
@@ -61,6 +62,8 @@ class Where:
     token: str | None = None
     peers: int = 1
     """Launchers of this job, as far as its own words say."""
+    relays: tuple[Endpoint, ...] = ()
+    """Ways to the endpoint, tried before the endpoint itself."""
 
 
 class ControlStream:
@@ -81,6 +84,9 @@ class ControlStream:
         self._lease_s = where.limits.lease_ttl_s
         """The lease last granted: with very many launchers it grows, and with it the time between beats."""
         self._not_before = 0.0
+        # every launcher begins at another relay, so that they share the launchers among them
+        self._ways = (*random.sample(where.relays, len(where.relays)), where.endpoint)
+        self._way = 0
         self._sequence = 0
         self._task: asyncio.Task[None] | None = None
         self._sent_all = asyncio.Event()
@@ -125,7 +131,7 @@ class ControlStream:
         where = self._where
         while not self._closing:
             # a channel of its own each time: an old one would wait out its own backoff first
-            channel = open_channel(where.endpoint, where.limits, where.token, where.peers)
+            channel = open_channel(self._ways[self._way], where.limits, where.token, where.peers)
             try:
                 if not await self._attach(channel):
                     return
@@ -150,7 +156,8 @@ class ControlStream:
         stub = rendezvous_pb2_grpc.RendezvousServiceStub(channel)
         call: Any = stub.Attach(metadata=token_metadata(self._where.token))
         sender = asyncio.get_running_loop().create_task(self._send(call))
-        sentence = "rendezvous closed the stream"
+        way = str(self._ways[self._way])
+        sentence, turn = "rendezvous closed the stream", False
         # whoever does not answer beats for a whole lease is as good as gone, whatever its kernel says
         try:
             while (response := await asyncio.wait_for(call.read(), self._lease_s)) is not grpc.aio.EOF:
@@ -163,9 +170,12 @@ class ControlStream:
                 return False
             if isinstance(problem, Overloaded):
                 self._not_before = time.monotonic() + problem.retry_after_s
-            sentence = f"{self._where.endpoint}: {problem}"
+            sentence = f"{way}: {problem}"
+            # a relay that says Unready has lost the control plane itself: going around it would help nobody
+            turn = not isinstance(problem, Unready)
         except TimeoutError:
             sentence = f"rendezvous said nothing for {self._lease_s:g} s"
+            turn = True
         except BadDesired as error:
             sentence = str(error)
         finally:
@@ -173,9 +183,11 @@ class ControlStream:
             call.cancel()
             sender.cancel()
             await asyncio.wait({sender})
+        if turn:
+            self._way = (self._way + 1) % len(self._ways)
         if not self._closing:
             after_s = time.monotonic() - self._began_at
-            self.failed_tries.append(attempt_of(str(self._where.endpoint), sentence, after_s))
+            self.failed_tries.append(attempt_of(way, sentence, after_s))
             self._say_awaited(sentence, after_s)
             self._post(h.StreamLost(sentence))
         return not self._closing

@@ -37,6 +37,9 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     conf = rdzv_conf.read(resolved["rdzv_conf"])
     place = node_of(resolved, here.environ, here.host_name, max_nodes)
     endpoint, notices = endpoint_of(resolved, here.environ, max_nodes)
+    relays = resolved["relay"].value or ()
+    if relays and endpoint is None:
+        raise UsageProblem(resolved["relay"].field, "a relay leads to nowhere", "Give --rdzv-endpoint as well.")
     job_id = job_id_of(resolved, here, several=endpoint is not None)
     given_limits = given_limits_of(resolved, conf.limits)
     limits = limits_of(resolved, given_limits)
@@ -62,9 +65,10 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         local_addr=resolved["local_addr"].value,
         take_over=resolved["take_over"].value,
         endpoint=endpoint,
+        relays=relays,
         serve_here=serve_here,
         is_id_made_up=job_id == here.run_name,
-        job_token=token_of(endpoint, here.environ),
+        job_token=token_of(endpoint, *relays, environ=here.environ),
         master_addr=resolved["master_addr"].value,
         master_port=resolved["master_port"].value if resolved["master_port"].is_given else None,
         rdzv_conf=resolved["rdzv_conf"].value or {},
@@ -218,16 +222,17 @@ def limits_of(resolved: Resolved, given: Mapping[str, float]) -> TimeLimits:
         raise UsageProblem(named or "--rdzv-conf", str(wrong).rstrip("."), right) from None
 
 
-def token_of(endpoint: Endpoint | None, environ: Mapping[str, str]) -> str:
-    """The job's shared secret; a must where other machines can reach the endpoint."""
+def token_of(*endpoints: Endpoint | None, environ: Mapping[str, str]) -> str:
+    """The job's shared secret; a must where other machines can reach an endpoint."""
     token = environ.get("RESURGE_JOB_TOKEN", "")
     flaw = token_flaw(token)
     if flaw:
         raise UsageProblem("RESURGE_JOB_TOKEN", flaw, "Set it to one line of printable characters.")
-    if endpoint is not None and endpoint.needs_token and not token:
+    open_to_others = [endpoint for endpoint in endpoints if endpoint is not None and endpoint.needs_token]
+    if open_to_others and not token:
         raise UsageProblem(
             "RESURGE_JOB_TOKEN",
-            f"is not set, and {endpoint} can be reached from other machines",
+            f"is not set, and {open_to_others[0]} can be reached from other machines",
             "Set the variable to one secret on every node, for example the output of `openssl rand -hex 16`.",
         )
     return token

@@ -116,6 +116,11 @@ def endpoint(value: str) -> Endpoint:
     return found
 
 
+def endpoints(value: str) -> tuple[Endpoint, ...]:
+    """Endpoints separated by commas."""
+    return tuple(endpoint(part.strip()) for part in value.split(","))
+
+
 def streams(value: str) -> StreamChoice:
     """One of 0 (none), 1 (stdout), 2 (stderr), 3 (both), or per local rank, for example 0:3,1:2."""
     if value in ("0", "1", "2", "3"):

@@ -46,6 +46,7 @@ class Uplink:
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._is_up = False
+        self._lost = ""
         self._task: asyncio.Task[None] | None = None
         self.channel: grpc.aio.Channel | None = None
         """The channel to the root while there is one, for calls that are passed on one by one."""
@@ -100,7 +101,7 @@ class Uplink:
                 try:
                     await self._hold(channel)
                 except RpcProblem as problem:
-                    log.event("root_lost", root=str(self._root), launchers=len(self._links), sentence=str(problem))
+                    self._told_lost(str(problem))
                 finally:
                     self._let_go()
                     await channel.close(None)
@@ -108,12 +109,17 @@ class Uplink:
         finally:
             self._let_go()
 
+    def _told_lost(self, sentence: str) -> None:
+        if sentence != self._lost:  # it is tried every second, and said when it changes
+            self._lost = sentence
+            log.event("root_lost", root=str(self._root), launchers=len(self._links), sentence=sentence)
+
     async def _hold(self, channel: grpc.aio.Channel) -> None:
         call: Any = rendezvous_pb2_grpc.RendezvousServiceStub(channel).AttachMany(metadata=token_metadata(self._token))
         sender: asyncio.Task[None] | None = None
         try:
             await call.write(relay_pb2.AttachManyRequest(protocol_version=PROTOCOL_VERSION, relay=self._name))
-            self.channel, self._is_up = channel, True
+            self.channel, self._is_up, self._lost = channel, True, ""
             log.event("root_found", root=str(self._root))
             sender = asyncio.get_running_loop().create_task(self._send(call))
             while (told := await call.read()) is not grpc.aio.EOF:

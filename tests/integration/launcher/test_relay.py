@@ -1,0 +1,39 @@
+"""Two launchers behind a relay that is killed: their workers go on, and they come back around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from resurge_libs.testing import wait_until
+from resurge_libs.testing.process_faults import is_alive
+from tests.fakes.host import HostProcess
+from tests.integration.launcher.launching import FOREVER
+from tests.integration.launcher.test_two_nodes import Pair
+
+LEASE = ("--lease-ttl", "20")
+
+
+@pytest.fixture
+def pair(tmp_path):
+    pair = Pair(tmp_path)
+    try:
+        yield pair
+    finally:
+        pair.end()
+
+
+def test_a_killed_relay_stops_no_worker_and_its_launchers_go_around_it(pair, tmp_path):
+    with HostProcess(tmp_path / "relay", targets="relay", more=("--root", pair.endpoint)) as relay:
+        for node in ("n0", "n1"):
+            pair.start(node, FOREVER, "--relay", relay.endpoint, *LEASE, "--warm", "off")
+        first = pair.pids(1)
+        log = pair.folder / "state" / "control-plane.log"
+        wait_until(lambda: "relay_attached" in log.read_text(), 20, "the relay in the root's log")
+        relay.kill()
+    wait_until(lambda: log.read_text().count("launcher_attached") >= 4, 40, "both launchers at the root itself")
+    assert all(is_alive(pid) for pid in first), "the death of a relay is no fault"
+    os.kill(first[0], signal.SIGKILL)
+    assert set(pair.pids(2)).isdisjoint(first), "what fails now is recovered as ever"
