@@ -215,8 +215,9 @@ def _measure(
     fleet.ask("connect")
     found.connect_s = time.monotonic() - began
     give_up_at = time.monotonic() + STEP_LIMIT_S
-    while (found.connections := established(process.pid, ports)) != found.nodes and time.monotonic() < give_up_at:
+    while established(process.pid, ports) != found.nodes and time.monotonic() < give_up_at:
         pause(POLL_S * 10)
+    found.connections = established(process.pid, ports)
     assert found.connections == found.nodes, f"{found.connections} connections for {found.nodes} launchers"
     used = cpu_s(process)
     joined = min(answer["began"] for answer in fleet.ask("join"))

@@ -13,7 +13,7 @@ from tests.fakes.host import HostProcess
 from tests.integration.launcher.launching import FOREVER
 from tests.integration.launcher.test_two_nodes import Pair
 
-LEASE = ("--lease-ttl", "20")
+FLAGS = ("--lease-ttl", "20", "--max-restarts", "3")
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def pair(tmp_path):
 def test_a_killed_relay_stops_no_worker_and_its_launchers_go_around_it(pair, tmp_path):
     with HostProcess(tmp_path / "relay", targets="relay", more=("--root", pair.endpoint)) as relay:
         for node in ("n0", "n1"):
-            pair.start(node, FOREVER, "--relay", relay.endpoint, *LEASE, "--warm", "off")
+            pair.start(node, FOREVER, "--relay", relay.endpoint, *FLAGS, "--warm", "off")
         first = pair.pids(1)
         log = pair.folder / "state" / "control-plane.log"
         wait_until(lambda: "relay_attached" in log.read_text(), 20, "the relay in the root's log")
