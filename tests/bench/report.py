@@ -156,8 +156,8 @@ def _figures(results: Results) -> dict:
         "commit": commit or None,
         "notes": [
             "resurge and warm: every setting at its default; cold: the same with --warm off",
-            "known_ms_p99 counts from the kill and holds the kernel's freeing of the worker's memory; "
-            "known_after_death_ms_p99 counts from when a watcher beside the launcher saw the death",
+            "known_ms_p99 counts from the kill; known_after_death_ms_p99 from when a pidfd beside the launcher told of "
+            "the death, and is 0 where the lock on the worker's page told the launcher before that",
             *results.notes,
         ],
     }
