@@ -232,9 +232,10 @@ class Desk:
     def beat(self, node: str) -> Step | None:
         if node not in self.streams:
             return None
-        return self.ask(
-            BeatReceived(self.stamp(), self.streams[node], NodeId(node), self.ids, float(self.wall), 0.0, 0.001)
-        )
+        return self.ask(self.beat_event(node))
+
+    def beat_event(self, node: str) -> BeatReceived:
+        return BeatReceived(self.stamp(), self.streams[node], NodeId(node), self.ids, float(self.wall), 0.0, 0.001)
 
     def ask_offset(self, node: str, offset_s: float):
         """A beat that measured the node's clock: service time is launcher time plus the offset."""

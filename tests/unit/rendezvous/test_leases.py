@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.model import NodePhase, Paused, Tick
+from resurge_rendezvous.core.model import AnswerBeat, BeatsReceived, NodePhase, Paused, Tick
 from resurge_rendezvous.core.views import NodeStanding, job_view
 from tests.unit.rendezvous.desk import Desk, spec, started
 
@@ -186,3 +188,36 @@ def test_a_node_taken_over_from_another_host_is_clear_only_when_the_earlier_leas
     assert d.stage == "Fenced", "a pause of the service is nobody's time"
     d.wait(2.0, ("n0", "n1", "n2"))
     assert d.stage == "Proving"
+
+
+def direct_beat(d: Desk, node: str, direct: int):
+    d.ask(replace(d.beat_event(node), direct=direct))
+    return next(action for action in d.last.actions if isinstance(action, AnswerBeat))
+
+
+def test_leases_grow_with_the_launchers_that_beat_on_streams_of_their_own():
+    d = Desk(spec(min_nodes=2, max_nodes=10_000))
+    d.join("n0", "n1")
+    ttl_s = d.limits.lease_ttl_s
+    assert direct_beat(d, "n0", 2_000).lease_ttl_s == ttl_s
+    assert direct_beat(d, "n0", 10_000).lease_ttl_s == 5 * ttl_s
+    assert direct_beat(d, "n1", 0).lease_ttl_s == ttl_s, "behind a relay"
+    d.wait(4 * ttl_s, ("n1",))
+    assert d.state.volatile.seats.get("n0").lease is not None, "the service waits as long as the launcher counts"
+    d.wait(2 * ttl_s, ("n1",))
+    assert d.state.volatile.seats.get("n0") is None or d.state.volatile.seats.get("n0").lease is None
+
+
+def test_a_grown_lease_is_bounded_by_the_jobs_own_size_so_that_a_restarted_service_knows_how_long_to_wait():
+    d = Desk(spec(min_nodes=2, max_nodes=4_000))
+    d.join("n0", "n1")
+    granted_s = direct_beat(d, "n0", 50_000).lease_ttl_s
+    assert granted_s == 2 * d.limits.lease_ttl_s
+    d.restart_service()
+    assert d.state.volatile.seats.get("n0").lease.until >= d.now + granted_s
+
+
+def test_beats_that_come_together_are_each_answered():
+    d = started()
+    d.ask(BeatsReceived(d.stamp(), (d.beat_event("n0"), d.beat_event("n1"))))
+    assert [action.node for action in d.last.actions if isinstance(action, AnswerBeat)] == ["n0", "n1"]
