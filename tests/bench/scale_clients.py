@@ -20,14 +20,20 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.duration_pb2 import Duration
 
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.rpc.options import channel_options
 from tests.fakes.launcher import job_spec
 
+BEAT_INTERVAL_S = 2.0
 LEASE_TTL_S = 5.0
-BEATS_PER_LEASE = 2.5
+CROWD = 5_000
+"""From here on the launchers are too many for the one core they share, and would lose their leases by it alone."""
+CROWD_LEASE_TTL_S = 60.0
+CROWD_BEAT_INTERVAL_S = 10.0
+"""The pace of 10,000 direct launchers, also behind relays: the one core could not beat faster."""
 AT_ONCE = 200
 """Connections that are opened side by side: what one machine can, not what the service can."""
 BEAT_ROUND_S = 0.05
@@ -50,7 +56,8 @@ class Node:
     state: attach_pb2.Observed = field(default_factory=attach_pb2.Observed)
     call: Any = None
     sequence: int = 0
-    lease_s: float = LEASE_TTL_S
+    growth: float = 1.0
+    """Of its lease over the job's own."""
     beat_at: float = 0.0
     error: str = ""
     rank: int = 0
@@ -64,7 +71,7 @@ class Node:
         self.call = stub.Attach()
         self.state.phase = attach_pb2.NODE_PHASE_READY
         self.state.store_offer.address, self.state.store_offer.port = "127.0.0.1", 29500
-        self.beat_at = time.monotonic() + self.lease_s / BEATS_PER_LEASE
+        self.beat_at = time.monotonic() + self.fleet.beat_interval_s
         self.beats_next = True
         first = self.message()
         first.observed.hello.CopyFrom(self.fleet.hello(self.name))
@@ -82,7 +89,7 @@ class Node:
         """Do what a good launcher without work would do, and say so in one message."""
         now = time.monotonic()
         if desired.HasField("beat_reply"):
-            self.lease_s = desired.beat_reply.lease_ttl.ToNanoseconds() / 1e9 or self.lease_s
+            self.growth = desired.beat_reply.lease_ttl.ToNanoseconds() / 1e9 / self.fleet.lease_s or self.growth
             self.fleet.beats += 1
         goal = desired.WhichOneof("goal")
         if goal is None:
@@ -145,11 +152,14 @@ class Fleet:
     """All launchers of this process."""
 
     def __init__(self, targets: list[str], first: int, count: int, nodes: int) -> None:
-        limits = TimeLimits(lease_ttl_s=LEASE_TTL_S)
+        limits = TimeLimits()
+        is_crowd = nodes >= CROWD
+        self.lease_s = CROWD_LEASE_TTL_S if is_crowd else LEASE_TTL_S
+        self.beat_interval_s = CROWD_BEAT_INTERVAL_S if is_crowd else BEAT_INTERVAL_S
         # thousands of launchers share this processor: one that waits for its turn must not take the service for dead
         patient = {"grpc.keepalive_timeout_ms": PATIENCE_MS, "grpc.http2.ping_timeout_ms": PATIENCE_MS}
         options = list((dict(channel_options(limits, nodes)) | patient).items())
-        self.spec = job_spec("scale", f"{nodes}:{nodes}", max_restarts=1_000)
+        self.spec = job_spec("scale", f"{nodes}:{nodes}", max_restarts=1_000, lease_ttl=_duration(self.lease_s))
         self.reached: dict[tuple[str, int], list[float]] = defaultdict(list)
         self.errors: list[str] = []
         self.beats = 0
@@ -196,12 +206,12 @@ class Fleet:
     async def keep_beating(self) -> None:
         """Each node's beat when it is due."""
         for index, node in enumerate(self.nodes):  # spread, as launchers that started at different times are
-            node.beat_at += index / len(self.nodes) * LEASE_TTL_S / BEATS_PER_LEASE
+            node.beat_at += index / len(self.nodes) * self.beat_interval_s
         while True:
             now = time.monotonic()
             for node in self.nodes:
                 if node.beat_at <= now and not node.error:
-                    node.beat_at += node.lease_s / BEATS_PER_LEASE
+                    node.beat_at += max(BEAT_INTERVAL_S * node.growth, self.beat_interval_s)
                     node.tell(beats=True)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.Event().wait(), BEAT_ROUND_S)
@@ -211,6 +221,10 @@ class Fleet:
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def _duration(seconds: float) -> Duration:
+    return Duration(seconds=int(seconds))
 
 
 def say(**answer: Any) -> None:
