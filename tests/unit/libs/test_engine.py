@@ -183,13 +183,14 @@ async def test_a_journal_that_lost_its_end_says_so_and_goes_on():
     assert restored.damage is not None and restored.damage.entries_lost == 2
 
 
+class Doubler(Adder):
+    def evolve(self, durable: Total, fact: Added) -> Total:
+        return Total(durable.value + 2 * fact.amount)
+
+
 async def test_a_journal_of_other_rules_is_refused():
     bench = Bench()
     await bench.engine.ask(Add(1))
-
-    class Doubler(Adder):
-        def evolve(self, durable: Total, fact: Added) -> Total:
-            return Total(durable.value + 2 * fact.amount)
 
     with pytest.raises(JournalUnusable, match="does not replay"):
         restore(Doubler(), Total(), bench.journal.replay(), Added)
@@ -218,6 +219,16 @@ async def test_a_journal_of_an_earlier_rules_version_gets_a_snapshot_at_start():
         engine.start(restored.last_seq, restored.rules_version)
         taken = bench.journal.last_snapshot
         assert (taken.seq if taken else None) == seq
+
+
+async def test_a_journal_of_an_earlier_rules_version_is_folded_by_the_present_rules():
+    bench = Bench()
+    await bench.engine.ask(Add(1))
+    replay = bench.journal.replay()
+    assert restore(Doubler(), Total(), replay, Added, rules_version=2).durable == Total(2)
+    for version in (0, 1):
+        with pytest.raises(JournalUnusable, match="does not replay"):
+            restore(Doubler(), Total(), replay, Added, rules_version=version)
 
 
 async def test_a_broken_observer_keeps_no_answer_back():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resurge_libs.core.ids import Rank, RequestId
+from resurge_libs.core.ids import NodeId, Rank, RequestId
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Reason
 from resurge_libs.core.refusals import BadRequest, Unready
@@ -168,6 +168,18 @@ def test_an_order_before_the_job_is_open_is_refused():
     d = Desk()
     with pytest.raises(Unready):
         d.ask(ShutdownAsked(d.stamp(), RequestId("r"), "enough"))
+
+
+def test_a_request_id_of_another_order_is_refused_and_nothing_is_done():
+    d = started(None, "n2")
+    one = RequestId("r")
+    d.ask(ExcludeAsked(d.stamp(), one, NodeId("n2"), "slow"))
+    d.ask(ExcludeAsked(d.stamp(), one, NodeId("n2"), "slow"))
+    for event in (ReadmitAsked(d.stamp(), one, NodeId("n2")), ShutdownAsked(d.stamp(), one, "enough")):
+        with pytest.raises(BadRequest, match="request_id"):
+            d.ask(event)
+    assert d.job.nodes.get("n2").exclusion is not None
+    assert d.stage == "Running"
 
 
 def test_excluding_an_unknown_node_names_the_known_ones():

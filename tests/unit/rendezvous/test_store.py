@@ -6,7 +6,7 @@ import pytest
 
 from resurge_libs.core.ids import Attempt, FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, StaleGeneration, Unready, WrongJob
-from resurge_rendezvous.core import store
+from resurge_rendezvous.core import fold, store
 from resurge_rendezvous.core.model import (
     Added,
     AnnounceKey,
@@ -171,3 +171,26 @@ def test_remembered_answers_are_bounded():
         d.ask(StoreAddAsked(d.stamp(), RequestId(f"r{number}"), token(), "n", 1))
     assert len(d.job.answers) == 1024
     assert store.answer_to(d.job, RequestId("r0"), Added) is None
+
+
+def swap(d: Desk, request: str, expected: bytes | None, value: bytes):
+    d.ask(StoreCompareAndSetAsked(d.stamp(), RequestId(request), token(), "k", expected, value))
+    return d.replies[-1]
+
+
+def test_remembered_answers_are_bounded_by_the_bytes_they_hold_and_cheap_ones_stay(monkeypatch):
+    monkeypatch.setattr(fold, "ANSWER_BYTES_MAX", 1000)
+    d = started()
+    put(d, "k", b"x" * 400, request="first")
+    for number in range(5):
+        assert swap(d, f"s{number}", b"other", b"y") == Swapped(False, b"x" * 400)
+    assert [known.request for known in d.job.answers] == ["first", "s3", "s4"]
+    assert swap(d, "s4", b"other", b"y") == Swapped(False, b"x" * 400)
+
+
+def test_a_written_value_is_not_kept_a_second_time_and_a_repeat_gets_it_all_the_same():
+    d = started()
+    value = b"v" * 100
+    for _ in range(2):
+        assert swap(d, "s", None, value) == Swapped(True, value)
+    assert d.job.answers[-1].answer == Swapped(True, None)

@@ -4,9 +4,17 @@ import sqlite3
 
 import pytest
 
+from resurge_libs.core import codec
+from resurge_libs.core.ids import RequestId
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.engine.memory_journal import MemoryJournal
+from resurge_libs.engine.ports import Entry, FactRecord
 from resurge_libs.hosting.usage import UsageError
-from resurge_rendezvous.core.step import RendezvousMachine
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.model import OrderTaken
+from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
+from resurge_rendezvous.core.store import answer_to
 from resurge_rendezvous.journal import open_journal, restored
 
 
@@ -42,3 +50,14 @@ def test_a_directory_on_a_path_that_cannot_be_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError):
         open_journal(tmp_path / "file" / "x", "")
+
+
+def test_orders_that_an_earlier_release_took_are_read_and_repeats_of_them_are_still_known():
+    body = codec.encode(f.RequestAnswered(RequestId("r"), OrderTaken())).replace(b'"order":""', b"")
+    assert b"order" not in body
+    journal = MemoryJournal()
+    record = FactRecord("RequestAnswered", body)
+    journal.append([Entry(1, Wall(0.0), "ExcludeAsked", Because(Reason.EXCLUDED), (record,), b"\1" * 32)])
+    found = restored(RendezvousMachine(), journal, "")
+    assert found.rules_version == 1 < RULES_VERSION
+    assert answer_to(found.durable, RequestId("r"), OrderTaken) == OrderTaken("")

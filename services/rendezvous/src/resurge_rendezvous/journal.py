@@ -14,6 +14,7 @@ from resurge_libs.engine.sqlite_journal import SqliteJournal
 from resurge_libs.hosting.usage import UsageError
 from resurge_libs.obs import log
 from resurge_rendezvous.core.model import Fact, Job
+from resurge_rendezvous.core.step import RULES_VERSION
 
 FIELD = "--state-dir"
 REMEDY = "give another directory, or the right --job-id"
@@ -34,7 +35,7 @@ def open_journal(directory: Path, job_id: str) -> SqliteJournal:
 def restored(machine: Machine[Any], journal: Journal, job_id: str) -> Restored[Job]:
     """The durable state that the journal holds. Raises UsageError when it is another job's or cannot be read."""
     try:
-        found = restore(machine, Job(), journal.replay(), Fact)
+        found = restore(machine, Job(), journal.replay(), Fact, rules_version=RULES_VERSION)
     except JournalUnusable as error:
         raise UsageError(FIELD, str(error), REMEDY) from error
     spec = found.durable.spec

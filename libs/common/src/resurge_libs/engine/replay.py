@@ -34,8 +34,18 @@ def facts_of(entry: Entry, fact_type: Any) -> tuple[Any, ...]:
     return tuple(codec.decode(fact_type, record.body) for record in entry.facts)
 
 
-def restore(machine: Machine[Any], empty: D, replay: Replay, fact_type: Any, verify_each: bool = False) -> Restored[D]:
+def restore(
+    machine: Machine[Any],
+    empty: D,
+    replay: Replay,
+    fact_type: Any,
+    verify_each: bool = False,
+    rules_version: int | None = None,
+) -> Restored[D]:
     """Fold the journal's facts, starting at its snapshot or at `empty`.
+
+    With a rules version, entries of an earlier one are folded by the present rules: the digest that the earlier rules
+    recorded is of another state then, and is not looked at. A later one is of a release that knows more than this.
 
     Raises JournalUnusable when a fact cannot be read by this release or when the fold does not arrive at the recorded
     digest: then the journal belongs to other rules, and deciding on from a guess would be worse than stopping.
@@ -47,7 +57,8 @@ def restore(machine: Machine[Any], empty: D, replay: Replay, fact_type: Any, ver
     for index, entry in enumerate(replay.entries):
         for record in entry.facts:
             durable = machine.evolve(durable, _decoded(fact_type, record.body, f"entry {entry.seq} ({entry.event})"))
-        if entry.state_digest and (verify_each or index == last):
+        is_comparable = rules_version is None or entry.rules_version >= rules_version
+        if entry.state_digest and is_comparable and (verify_each or index == last):
             _check(digester.digest(durable), entry)
     newest = replay.entries[-1] if replay.entries else replay.snapshot
     version = newest.rules_version if newest is not None else None

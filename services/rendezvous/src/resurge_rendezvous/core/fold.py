@@ -24,12 +24,15 @@ from resurge_rendezvous.core.job import (
     RecoveryRecord,
     RoundTimes,
     Running,
+    Swapped,
     Unopened,
 )
 from resurge_rendezvous.core.nodes import NodeEntry
 
 RECORDS_MAX = 1_000
 ANSWERS_MAX = 1_024
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+"""Of the values that remembered answers hold: a compare-and-set that did not write tells what it found."""
 FAILURES_MAX = 32
 FAULTS_MAX = 256
 """Faults that one incident remembers; a cascade of more names no new cause."""
@@ -75,9 +78,29 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             assert entry is not None
             return replace(job, store={**job.store, key: entry})
         case f.RequestAnswered(request, answer):
-            return replace(job, answers=(*job.answers, Answered(request, answer))[-ANSWERS_MAX:])
+            return replace(job, answers=_within_bounds((*job.answers, Answered(request, answer))))
         case _:
             assert_never(fact)
+
+
+def _within_bounds(answers: tuple[Answered, ...]) -> tuple[Answered, ...]:
+    """The newest answers; of those that hold values no more than fit, while the others, which cost little, stay."""
+    kept = answers[-ANSWERS_MAX:]
+    too_many = sum(_held_bytes(known) for known in kept) - ANSWER_BYTES_MAX
+    if too_many <= 0:
+        return kept
+    left = []
+    for known in kept:
+        held = _held_bytes(known)
+        if too_many > 0 and held > 0:
+            too_many -= held
+        else:
+            left.append(known)
+    return tuple(left)
+
+
+def _held_bytes(known: Answered) -> int:
+    return len(known.answer.value or b"") if isinstance(known.answer, Swapped) else 0
 
 
 _StageFact = f.JobOpened | f.AttemptRaised | f.JournalBehindAdopted | f.Terminated | f.RoundClosed

@@ -259,7 +259,8 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """Whether a compare-and-set wrote, and what holds now."""
+    """Whether a compare-and-set wrote, and what holds now. Where it wrote, a remembered one does without the value: the
+    repeat brings it along."""
 
     written: bool
     value: bytes | None
@@ -274,7 +275,9 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class OrderTaken:
-    """An operator's order was taken."""
+    """An operator's order was taken, and which: the name of its event, empty where an earlier release took it."""
+
+    order: str = ""
 
 
 Answer = PutDone | Added | Swapped | Deleted | OrderTaken

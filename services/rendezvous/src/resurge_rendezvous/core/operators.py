@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from resurge_libs.core.ids import RequestId
 from resurge_libs.core.instant import Wall, after, earliest
 from resurge_libs.core.machine import Reply
 from resurge_libs.core.reasons import Because, Reason
@@ -16,11 +15,13 @@ from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import ExcludeAsked, ReadmitAsked, ShutdownAsked
 from resurge_rendezvous.core.job import Ended, OrderTaken
 from resurge_rendezvous.core.nodes import Exclusion, NodeEntry
-from resurge_rendezvous.core.store import answer_to
+from resurge_rendezvous.core.store import another_call, answer_to
 from resurge_rendezvous.core.verdicts import exclude
 
+Order = ExcludeAsked | ReadmitAsked | ShutdownAsked
 
-def on_order(d: Draft, event: ExcludeAsked | ReadmitAsked | ShutdownAsked) -> None:
+
+def on_order(d: Draft, event: Order) -> None:
     """Take an order. Raises BadRequest for what cannot be, Unready before the job is open."""
     if d.job.spec is None:
         raise Unready(Because(Reason.BELOW_MIN_NODES, "no launcher has opened a job yet"))
@@ -38,7 +39,7 @@ def on_order(d: Draft, event: ExcludeAsked | ReadmitAsked | ShutdownAsked) -> No
 def on_exclude(d: Draft, event: ExcludeAsked) -> None:
     """Keep a node out of later rounds. Raises BadRequest for an unknown node."""
     entry = _known(d, event.node)
-    if not _repeated(d, event.request):
+    if not _repeated(d, event):
         if event.lasts_s is not None and event.lasts_s <= 0:
             raise BadRequest.of("lasts", f"must be longer than 0 s, got {event.lasts_s:g}")
         until = None if event.lasts_s is None else Wall(d.stamp.wall + event.lasts_s)
@@ -47,28 +48,28 @@ def on_exclude(d: Draft, event: ExcludeAsked) -> None:
         if event.lasts_s is not None:
             ends = after(d.now, event.lasts_s)
             d.set_timers(exclusion_at=earliest(d.seen.timers.exclusion_at, ends))
-        d.record(f.RequestAnswered(event.request, OrderTaken()))
+        d.record(f.RequestAnswered(event.request, _taken(event)))
         d.because = because
-    _reply(d)
+    d.do(Reply(_taken(event)))
 
 
 def on_readmit(d: Draft, event: ReadmitAsked) -> None:
     """End an exclusion. Raises BadRequest for an unknown node."""
     entry = _known(d, event.node)
-    if not _repeated(d, event.request):
+    if not _repeated(d, event):
         if entry.exclusion is not None or entry.would_exclude is not None:
             readmit(d, entry, Because(Reason.READMITTED, "readmitted by an operator"))
-        d.record(f.RequestAnswered(event.request, OrderTaken()))
-    _reply(d)
+        d.record(f.RequestAnswered(event.request, _taken(event)))
+    d.do(Reply(_taken(event)))
 
 
 def on_shutdown(d: Draft, event: ShutdownAsked) -> None:
     """End the job with success, as somebody asked for it. The answer is the decision that holds."""
-    if not _repeated(d, event.request):
-        d.record(f.RequestAnswered(event.request, OrderTaken()))
+    if not _repeated(d, event):
+        d.record(f.RequestAnswered(event.request, _taken(event)))
         terminate(d, EXIT_SUCCESS, Because(Reason.SHUTDOWN_REQUESTED, event.reason or "a shutdown was requested"))
     stage = d.job.stage
-    d.do(Reply(stage.decision if isinstance(stage, Ended) else OrderTaken()))
+    d.do(Reply(stage.decision if isinstance(stage, Ended) else _taken(event)))
 
 
 def readmit(d: Draft, entry: NodeEntry, because: Because) -> None:
@@ -101,9 +102,13 @@ def _known(d: Draft, node: str) -> NodeEntry:
     return entry
 
 
-def _repeated(d: Draft, request: RequestId) -> bool:
-    return answer_to(d.job, request, OrderTaken) is not None
+def _taken(event: Order) -> OrderTaken:
+    return OrderTaken(type(event).__name__)
 
 
-def _reply(d: Draft) -> None:
-    d.do(Reply(OrderTaken()))
+def _repeated(d: Draft, event: Order) -> bool:
+    """Whether this very order was taken before. Raises BadRequest for an id of another call."""
+    known = answer_to(d.job, event.request, OrderTaken)
+    if isinstance(known, OrderTaken) and known.order not in ("", type(event).__name__):
+        raise another_call(event.request)
+    return known is not None

@@ -46,7 +46,8 @@ from resurge_rendezvous.core.store import on_store
 from resurge_rendezvous.core.ticking import on_paused, on_tick
 from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
 
-RULES_VERSION = 1
+RULES_VERSION = 2
+"""Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders."""
 
 
 class RendezvousMachine:

@@ -59,8 +59,13 @@ def answer_to(job: Job, request: RequestId, kind: type[Answer]) -> Answer | None
     """What a repeated request was answered before; None for a new one. Raises BadRequest for an id of another call."""
     answer = next((known.answer for known in reversed(job.answers) if known.request == request), None)
     if answer is not None and not isinstance(answer, kind):
-        raise BadRequest.of("request_id", f"{request!r} was used for another kind of call: each call needs its own")
+        raise another_call(request)
     return answer
+
+
+def another_call(request: RequestId) -> BadRequest:
+    """What is said of a request id that another kind of call has used."""
+    return BadRequest.of("request_id", f"{request!r} was used for another kind of call: each call needs its own")
 
 
 def on_store(d: Draft, event: StoreAsked) -> None:
@@ -68,15 +73,25 @@ def on_store(d: Draft, event: StoreAsked) -> None:
     known = answer_to(d.job, event.request, _KINDS[type(event)])
     if known is not None:
         d.because = Because(Reason.STORE_WRITE, "answered before under the same request id")
-        d.do(Reply(known))
+        d.do(Reply(_with_value(known, event)))
         return
     refusal = refused_token(d.job, event.token) or _violation(d, event)
     if refusal is not None:
         raise refusal
     answer = _write(d, event)
-    d.record(f.RequestAnswered(event.request, answer))
+    d.record(f.RequestAnswered(event.request, _without_value(answer)))
     d.do(Reply(answer))
     d.because = Because(Reason.STORE_WRITE, event.key)
+
+
+def _without_value(answer: Answer) -> Answer:
+    """As it is remembered: what a repeat brings along is not kept a second time."""
+    return Swapped(True, None) if isinstance(answer, Swapped) and answer.written else answer
+
+
+def _with_value(known: Answer, event: StoreAsked) -> Answer:
+    wrote = isinstance(known, Swapped) and known.written and isinstance(event, StoreCompareAndSetAsked)
+    return Swapped(True, event.value) if wrote else known
 
 
 def _violation(d: Draft, event: StoreAsked) -> Refused | None:
