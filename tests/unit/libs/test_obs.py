@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 
 import pytest
@@ -124,6 +125,18 @@ def test_a_hung_exporter_delays_neither_the_caller_nor_the_exit(stream):
     sink.close(limit_s=0.01)
     assert stream.getvalue().count("spans_dropped") == 1
     release.set()
+
+
+def test_a_disk_that_stalls_delays_nobody_who_has_spans_to_tell(tmp_path):
+    os.mkfifo(tmp_path / "spans.jsonl")  # opening it for writing waits for a reader
+    sinks = make_sinks(tmp_path / "spans.jsonl", None)
+    teller = threading.Thread(target=sinks.export, args=(records_of(INCIDENT, ROOT, []),), daemon=True)
+    teller.start()
+    teller.join(10.0)
+    assert not teller.is_alive()
+    with (tmp_path / "spans.jsonl").open() as reader:
+        assert json.loads(reader.readline())["name"] == "recovery"
+    sinks.close(limit_s=10.0)
 
 
 def test_a_failing_exporter_is_logged_and_the_next_export_tried(stream):

@@ -1,6 +1,7 @@
 """Where finished spans go: a file of JSON lines always, OTLP where an endpoint is configured. Never delays a recovery.
 
-Export to the network runs in a thread of its own behind a bounded queue; a full queue drops, and says so once.
+Each sink runs in a thread of its own behind a bounded queue, for a disk may stall as a network does; a full queue
+drops, and says so once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class SpanSink(Protocol):
 
 
 class JsonLinesSink:
-    """Appends one line per span; the lines of one call are written together."""
+    """Appends one line per span; the lines of one call are written together, before the call returns."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -122,7 +123,7 @@ def make_sinks(json_lines: Path | None, otlp_endpoint: str | None) -> SinkList:
     """
     sinks: list[SpanSink] = []
     if json_lines is not None:
-        sinks.append(JsonLinesSink(json_lines))
+        sinks.append(QueuedSink(lambda: JsonLinesSink(json_lines).export, "file"))
     if otlp_endpoint:
         sinks.append(QueuedSink(_otlp, "otlp"))
     return SinkList(sinks)
