@@ -125,7 +125,7 @@ async def test_a_launcher_that_is_refused_loses_its_link_alone():
 
 
 async def test_the_word_of_a_launchers_kernel_is_passed_on():
-    async with relayed() as (rdzv, relay):
+    async with relayed() as (_, relay):
         relay.join("n0", "n1")
         await relay.until(lambda: {link for link, goal in relay.goals.items() if goal.HasField("run")} == {1, 2})
         relay.say(gone=[relay_pb2.LinkGone(link=1, by_peer=True)])
