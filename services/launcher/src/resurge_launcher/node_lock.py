@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from resurge_launcher.processes import kernel
@@ -39,6 +39,10 @@ class NodeMemory:
     incarnation: int = 0
     highest_generation: int = 0
     highest_attempt: int = 0
+    process: str = ""
+    """The launcher's process by the name that no later one of its number can have."""
+    pid_namespace: int = 0
+    """In which the number means that process; 0 where the kernel does not tell."""
 
 
 class NodeLock:
@@ -57,12 +61,20 @@ class NodeLock:
         try:
             if not _locked(descriptor):
                 holder = _read(descriptor)
-                if take_over_limit_s is None or not _end(holder.pid, descriptor, take_over_limit_s):
+                if take_over_limit_s is None or not _end(holder, descriptor, take_over_limit_s):
                     raise NodeTaken(path, holder)
             before = _read(descriptor)
             # the wall clock keeps it rising where the file was lost, for example over containers
             incarnation = max(before.incarnation + 1, time.time_ns() // 1000)
-            memory = NodeMemory(node_id, os.getpid(), incarnation, before.highest_generation, before.highest_attempt)
+            pid = os.getpid()
+            memory = replace(
+                before,
+                node_id=node_id,
+                pid=pid,
+                incarnation=incarnation,
+                process=kernel.process_name(pid),
+                pid_namespace=kernel.pid_namespace(),
+            )
             lock = cls(path, descriptor, memory)
             lock.remember(memory)
         except BaseException:
@@ -98,9 +110,10 @@ def _read(descriptor: int) -> NodeMemory:
     return NodeMemory()
 
 
-def _end(pid: int, descriptor: int, limit_s: float) -> bool:
-    """End the holder by TERM, after the limit by KILL; True once the lock is ours."""
-    pidfd = kernel.open_pidfd(pid) if pid > 0 else None
+def _end(holder: NodeMemory, descriptor: int, limit_s: float) -> bool:
+    """End the holder by TERM, after the limit by KILL; True once the lock is ours. Only waits where it cannot be named
+    for sure: the file may be of another pid namespace, or its number may mean a later process by now."""
+    pidfd = _pidfd_of(holder)
     if pidfd is None:
         return _wait(descriptor, limit_s)
     try:
@@ -111,6 +124,17 @@ def _end(pid: int, descriptor: int, limit_s: float) -> bool:
         return _wait(descriptor, limit_s)
     finally:
         os.close(pidfd)
+
+
+def _pidfd_of(holder: NodeMemory) -> int | None:
+    if holder.pid <= 0 or holder.pid_namespace != kernel.pid_namespace():
+        return None
+    pidfd = kernel.open_pidfd(holder.pid)
+    # looked at after the number was pinned: from here on both mean one process
+    if pidfd is not None and kernel.process_name(holder.pid) != holder.process:
+        os.close(pidfd)
+        return None
+    return pidfd
 
 
 def _wait(descriptor: int, limit_s: float) -> bool:

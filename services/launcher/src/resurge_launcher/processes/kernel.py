@@ -160,6 +160,14 @@ def process_name(pid: int) -> str:
     return f"{pid}:{stat.started}" if stat is not None and not stat.is_over else ""
 
 
+def pid_namespace() -> int:
+    """A number for the namespace in which this process's pids mean something; 0 where the kernel does not tell."""
+    try:
+        return (_PROC / "self" / "ns" / "pid").stat().st_ino
+    except OSError:
+        return 0
+
+
 def parent_of(pid: int) -> int:
     """Parent's pid; 0 when it is gone."""
     stat = stat_of(pid)
