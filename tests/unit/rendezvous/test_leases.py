@@ -27,6 +27,15 @@ def test_beats_keep_a_node_and_silence_loses_it():
     assert 0 < cause.clock_error_s <= d.limits.beat_interval_s
 
 
+def test_a_node_that_ended_its_workers_is_named_by_that_and_its_clearness_is_no_further_fault():
+    d = started()
+    d.tell("n1", NodePhase.READY, 1)
+    assert d.stage == "Fenced"
+    assert d.job.stage.incident.first_cause.because.code is Reason.ENDED_ITS_WORKERS
+    d.tell("n0", NodePhase.READY, 1)
+    assert {fault.node for fault in d.job.open_incident.faults} == {"n1"}
+
+
 def test_a_lost_spare_is_no_fault():
     d = started(None, "n2")
     d.wait(6.0, ("n0", "n1"))

@@ -70,7 +70,8 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
         case h.SignalReceived(signal):
             return _signalled(state, signal, rules, now)
         case h.StoreReserved(offer):
-            return replace(state, offer=offer), (), Because(Reason.STORE_WRITE, f"port {offer.port} is held")
+            how = "served" if offer.is_served else "held"
+            return replace(state, offer=offer), (), Because(Reason.STORE_OFFERED, f"port {offer.port} is {how}")
         case h.Paused(for_s):
             grace_s = min(for_s, PAUSE_GRACE_LIMIT_S)
             reason = Because(Reason.PAUSED, f"the launcher stood still for {for_s:.1f} s")

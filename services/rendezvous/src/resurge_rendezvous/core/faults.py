@@ -45,7 +45,7 @@ def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRec
     if seat.leaving is not None and seat.node in d.seen.unfinished:
         found.append(_record(seat, formation, seat.leaving, d.stamp.wall))
     if not found and observed.phase is NodePhase.READY and observed.generation >= formation.generation:
-        because = Because(Reason.LEASE_EXPIRED, f"{seat.node} ended its workers by itself")
+        because = Because(Reason.ENDED_ITS_WORKERS, f"{seat.node} ended its workers by itself")
         found.append(_record(seat, formation, because, d.stamp.wall))
     return found
 

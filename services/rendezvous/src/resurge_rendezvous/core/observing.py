@@ -81,7 +81,7 @@ def _leaving(known: Seat, observed: Observed) -> Because | None:
 
 def _is_harm(code: Reason) -> bool:
     """Whether it still counts while everything is torn down: a node that is clear does what it should."""
-    return code is not Reason.LEASE_EXPIRED
+    return code is not Reason.ENDED_ITS_WORKERS
 
 
 def _member_news(d: Draft, seat: Seat, formation: Formation) -> None:
