@@ -129,7 +129,7 @@ class RendezvousServiceServicer(object):
 
     def Attach(self, request_iterator, context):
         """Attach holds one launcher to the job: its observed state goes up, its desired state comes down. Refuses with
-        AlreadyAttached, Superseded, WrongJob, VersionMismatch, BadRequest, Unready.
+        AlreadyAttached, Superseded, WrongJob, VersionMismatch, BadRequest, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,7 +137,7 @@ class RendezvousServiceServicer(object):
 
     def AttachMany(self, request_iterator, context):
         """AttachMany holds the launchers behind one relay to the job, as Attach does one launcher. A launcher that is refused
-        loses its link alone. Refuses with VersionMismatch, BadRequest, Unready.
+        loses its link alone. Refuses with VersionMismatch, BadRequest, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -165,21 +165,22 @@ class RendezvousServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExcludeNode(self, request, context):
-        """ExcludeNode keeps a node out of later rounds; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready.
+        """ExcludeNode keeps a node out of later rounds; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready,
+        Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadmitNode(self, request, context):
-        """ReadmitNode ends an exclusion; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready.
+        """ReadmitNode ends an exclusion; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestShutdown(self, request, context):
-        """RequestShutdown ends the job; idempotent by request_id. Refuses with WrongJob, Unready.
+        """RequestShutdown ends the job; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -207,42 +208,45 @@ class RendezvousServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Put(self, request, context):
-        """Put writes a key. Refuses with StaleGeneration, BadRequest, Unready; idempotent by request_id.
+        """Put writes a key; idempotent by request_id. Refuses with StaleGeneration, WrongJob, BadRequest, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """Get reads a key. Refuses with StaleGeneration, BadRequest.
+        """Get reads a key. Refuses with StaleGeneration, WrongJob, BadRequest, Unready.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Wait(self, request, context):
-        """Wait returns when the key exists, or when the deadline is near (found is then false). Refuses with StaleGeneration, BadRequest.
+        """Wait returns when the key exists, or when the deadline is near (found is then false). Refuses with
+        StaleGeneration, WrongJob, BadRequest, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CompareAndSet(self, request, context):
-        """CompareAndSet writes if the value is as expected. Refuses with StaleGeneration, BadRequest, Unready; idempotent by request_id.
+        """CompareAndSet writes if the value is as expected; idempotent by request_id. Refuses with StaleGeneration, WrongJob,
+        BadRequest, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Add(self, request, context):
-        """Add adds to a counter. Refuses with StaleGeneration, BadRequest, Unready; idempotent by request_id.
+        """Add adds to a counter; idempotent by request_id. Refuses with StaleGeneration, WrongJob, BadRequest, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Delete(self, request, context):
-        """Delete removes a key. Refuses with StaleGeneration, BadRequest, Unready; idempotent by request_id.
+        """Delete removes a key; idempotent by request_id. Refuses with StaleGeneration, WrongJob, BadRequest, Unready,
+        Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
