@@ -2,7 +2,7 @@
 # A Docker engine for the Compose simulation on a Debian machine without one, from Debian's own packages. Root only.
 #   eval "$(scripts/engine.sh up)"    start one of its own unless an engine answers; prints DOCKER_HOST and DOCKER_CONFIG
 #   scripts/engine.sh down            stop that engine, and no other
-#   scripts/engine.sh purge           down, and remove its data
+#   scripts/engine.sh purge           down, and remove its data (docker0 and its firewall chains stay: engines share them)
 #   scripts/engine.sh answers         whether some engine answers, or this one was started before
 # Everything is under ENGINE_DIR (default: /var/tmp/resurge-engine).
 set -euo pipefail

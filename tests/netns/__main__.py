@@ -73,7 +73,7 @@ def run_cell(world: World, cell: cells.Cell, told: Told) -> bool:
 
 @contextmanager
 def started(training: Training) -> Iterator[World]:
-    """A world that is ended and removed; its folder stays when something in it failed."""
+    """A world that is ended and removed after the block."""
     world = World(training)
     try:
         world.start()
