@@ -99,6 +99,9 @@ class Fleet:
     def all_reached(self, kind: str, generation: int) -> float | None:
         """When the last launcher was told; None while some were not."""
         answers = self.ask(f"reached {kind} {generation}")
+        errors = [error for answer in answers for error in answer["errors"]]
+        if errors:
+            raise SystemExit(f"launchers were refused: {errors[0]}")
         if sum(answer["count"] for answer in answers) < self.nodes:
             return None
         return float(max(answer["last"] for answer in answers))

@@ -31,7 +31,7 @@ BEAT_INTERVAL_S = 2.0
 LEASE_TTL_S = 5.0
 CROWD = 5_000
 """From here on the launchers are too many for the one core they share, and would lose their leases by it alone."""
-CROWD_LEASE_TTL_S = 60.0
+CROWD_LEASE_TTL_S = 30.0
 CROWD_BEAT_INTERVAL_S = 10.0
 """The pace of 10,000 direct launchers, also behind relays: the one core could not beat faster."""
 AT_ONCE = 200

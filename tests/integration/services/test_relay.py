@@ -31,7 +31,7 @@ def relay_of(root, tmp_path, name="relay"):
 @asynccontextmanager
 async def attached(host, nodes=NODES, spec=None, **habits):
     """Scripted launchers at this host, each with a channel of its own."""
-    lease_ttl = Duration(seconds=60)  # a new relay must be there sooner, however busy the machine is
+    lease_ttl = Duration(seconds=30)  # a new relay must be there sooner, however busy the machine is
     spec = spec or job_spec("job", f"{len(nodes)}:{len(nodes)}", lease_ttl=lease_ttl)
     channels = [host.channel() for _ in nodes]
     launchers = [

@@ -37,6 +37,8 @@ NAME = "rendezvous"
 SERVICE = rendezvous_pb2.DESCRIPTOR.services_by_name["RendezvousService"].full_name
 
 SHOW_EVERY_S = 0.02
+SHOW_PER_NODE_S = 0.0002
+"""A crowd that joins or starts changes at every moment: its picture is taken when it has come some way."""
 SHOW_SHARE = 0.05
 """Share of this process's time that pictures of the job may take."""
 
@@ -71,6 +73,7 @@ class RendezvousModule:
         self._engine: Engine[RdzvState] | None = None
         self._showing: asyncio.TimerHandle | None = None
         self._show_not_before = Instant(0.0)
+        self._is_hurried = False
         self._alone: asyncio.TimerHandle | None = None
 
     def _open_journal(self) -> Journal:
@@ -152,12 +155,14 @@ class RendezvousModule:
         """The job looks different; of many changes in a row only the last is shown."""
         self.desk.wake_if_fenced()
         if self._showing is None:
-            wait_s = max(SHOW_EVERY_S, self._show_not_before - self._world.clock.monotonic())
+            nodes = len(self.desk.published.volatile.seats)
+            patient_s = max(SHOW_PER_NODE_S * nodes, self._show_not_before - self._world.clock.monotonic())
+            wait_s = SHOW_EVERY_S if self._is_hurried else max(SHOW_EVERY_S, patient_s)
             self._showing = asyncio.get_running_loop().call_later(wait_s, self._show)
 
     def _hurry(self) -> None:
         """Show it now, whatever the last picture cost."""
-        self._show_not_before = self._world.clock.monotonic()
+        self._is_hurried = True
         if self._showing is not None and self._showing.when() > asyncio.get_running_loop().time() + SHOW_EVERY_S:
             self._hide()
 
@@ -168,7 +173,7 @@ class RendezvousModule:
 
     def _show(self) -> None:
         """Tell observers, people, and a host that lives for this job."""
-        self._showing = None
+        self._showing, self._is_hurried = None, False
         began = self._world.clock.monotonic()
         view = job_view(self.desk.published)
         job = wire_out.job_to_proto(view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import assert_never
 
 from google.protobuf.duration_pb2 import Duration
@@ -20,6 +21,7 @@ from resurge_rendezvous.core.model import (
     Down,
     Exit,
     FaultRecord,
+    Goal,
     JobPhase,
     JobSpec,
     JobView,
@@ -85,9 +87,17 @@ def duration(seconds: float) -> Duration:
 
 
 def desired_to_proto(desired: Desired) -> attach_pb2.Desired:
-    """A node's whole desired state."""
-    message = attach_pb2.Desired(revision=desired.revision, current_generation=desired.current_generation)
-    match desired.goal:
+    """A node's whole desired state. A goal that many nodes are given in a row is put together once."""
+    message = attach_pb2.Desired()
+    message.CopyFrom(_goal_to_proto(desired.goal, desired.current_generation))
+    message.revision = desired.revision
+    return message
+
+
+@lru_cache(maxsize=4)
+def _goal_to_proto(goal: Goal, current_generation: int) -> attach_pb2.Desired:
+    message = attach_pb2.Desired(current_generation=current_generation)
+    match goal:
         case Run() as run:
             message.run.CopyFrom(_run(run))
         case Down() as down:
@@ -109,7 +119,7 @@ def desired_to_proto(desired: Desired) -> attach_pb2.Desired:
                 )
             )
         case _:
-            assert_never(desired.goal)
+            assert_never(goal)
     return message
 
 

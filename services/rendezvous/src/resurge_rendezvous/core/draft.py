@@ -6,10 +6,10 @@ by `record`, which folds the fact at once, so that rules further down see what t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from resurge_libs.core.ids import NodeId
 from resurge_libs.core.instant import Instant, earliest
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
@@ -124,22 +124,27 @@ class Draft:
 
     def finish(self) -> Step[RdzvState]:
         """The step: goals that changed are sent, observers are told, and the frozen state leaves."""
-        touched = list(self.seen.seats) if self._all_touched else list(self._touched)
-        for node in touched:
-            self._send_goal(NodeId(node))
+        if self._all_touched:
+            self._send_goals(self.seen.seats.values())
+        else:
+            self._send_goals(seat for node in self._touched if (seat := self.seen.seats.get(node)) is not None)
         if self.facts or self._changed:
             self.do(PublishJob())
         return Step(RdzvState(self.job, self.seen), tuple(self.actions), self.because, tuple(self.facts))
 
-    def _send_goal(self, node: NodeId) -> None:
-        seat = self.seen.seats.get(node)
-        if seat is None or seat.stream is None:
-            return
+    def _send_goals(self, seats: Iterable[Seat]) -> None:
+        told = [(seat.node, now) for seat in seats if (now := self._told(seat)) is not None]
+        if told:
+            self.seen = replace(self.seen, seats=self.seen.seats.put_all(told))
+
+    def _told(self, seat: Seat) -> Seat | None:
+        """The seat once its goal was sent; None where there is nothing new to send, or no way."""
+        if seat.stream is None:
+            return None
         goal = goal_of(self.job, self.seen, seat)
         if goal == seat.sent:
-            return
+            return None
         revision = seat.revision + 1
         down_revision = 0 if isinstance(goal, Run) else (seat.down_revision or revision)
-        told = replace(seat, revision=revision, sent=goal, down_revision=down_revision)
-        self.seen = replace(self.seen, seats=self.seen.seats.put(node, told))
-        self.do(SendDesired(node, seat.stream, Desired(revision, goal, self.job.generation)))
+        self.do(SendDesired(seat.node, seat.stream, Desired(revision, goal, self.job.generation)))
+        return replace(seat, revision=revision, sent=goal, down_revision=down_revision)

@@ -48,6 +48,18 @@ class ShardMap(Generic[V]):
         parts = (*self._parts[:index], {**part, key: value}, *self._parts[index + 1 :])
         return ShardMap(parts, self._size + (key not in part))
 
+    def put_all(self, items: Iterable[tuple[str, V]]) -> ShardMap[V]:
+        """The map with many entries set; each part is copied once."""
+        changed: dict[int, dict[str, V]] = {}
+        for key, value in items:
+            index = part_of(key)
+            part = changed.get(index)
+            if part is None:
+                part = changed[index] = dict(self._parts[index])
+            part[key] = value
+        parts = tuple(changed.get(index, part) for index, part in enumerate(self._parts))
+        return ShardMap(parts, sum(len(part) for part in parts))
+
     def drop(self, key: str) -> ShardMap[V]:
         """The map without one key."""
         index = part_of(key)
