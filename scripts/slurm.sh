@@ -62,10 +62,10 @@ up() {
     mkdir -p "$dir"/{state,log,run}
     configure
     export SLURM_CONF=$dir/slurm.conf
-    slurmctld -f "$SLURM_CONF" >&2
+    timeout 20 slurmctld -f "$SLURM_CONF" >&2 || { say "slurmctld did not start" && return 1; }
     for i in $(seq 0 $((nodes - 1))); do
         mkdir -p "$dir/spool/node$i"
-        slurmd -N "node$i" -f "$SLURM_CONF" >&2
+        timeout 20 slurmd -N "node$i" -f "$SLURM_CONF" >&2 || { say "slurmd of node$i did not start" && return 1; }
     done
     for _ in $(seq 100); do
         idle=$(sinfo -h -N -o '%T' 2>/dev/null | grep -c '^idle' || true)
