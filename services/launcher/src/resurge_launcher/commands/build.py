@@ -37,9 +37,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     conf = rdzv_conf.read(resolved["rdzv_conf"])
     place = node_of(resolved, here.environ, here.host_name, max_nodes)
     endpoint, notices = endpoint_of(resolved, here.environ, max_nodes)
-    relays = resolved["relay"].value or ()
-    if relays and endpoint is None:
-        raise UsageProblem(resolved["relay"].field, "a relay leads to nowhere", "Give --rdzv-endpoint as well.")
+    relays = _relays_of(resolved["relay"], endpoint)
     job_id = job_id_of(resolved, here, several=endpoint is not None)
     given_limits = given_limits_of(resolved, conf.limits)
     limits = limits_of(resolved, given_limits)
@@ -236,6 +234,13 @@ def token_of(*endpoints: Endpoint | None, environ: Mapping[str, str]) -> str:
             "Set the variable to one secret on every node, for example the output of `openssl rand -hex 16`.",
         )
     return token
+
+
+def _relays_of(item: Sourced, endpoint: Endpoint | None) -> tuple[Endpoint, ...]:
+    relays: tuple[Endpoint, ...] = item.value or ()
+    if relays and endpoint is None:
+        raise UsageProblem(item.field, "a relay leads to nowhere", "Give --rdzv-endpoint as well.")
+    return relays
 
 
 def _serves_here(endpoint: Endpoint | None, is_host: bool | None) -> bool:
