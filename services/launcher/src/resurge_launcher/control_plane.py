@@ -28,6 +28,9 @@ from resurge_libs.rpc.records import CLAIM_NAME
 HOST = "resurge_host"
 SUPERVISOR_LOCK = "supervisor.lock"
 LOG_NAME = "control-plane.log"
+OLDER = ".1"
+LOG_BYTES_MAX = 16 * 1024 * 1024
+"""A log that is longer when a control plane is started becomes the older one; there is one of those."""
 LOCK_POLL_S = 0.25
 ANSWER_POLL_S = 0.01
 PROBE_LIMIT_S = 0.5
@@ -164,6 +167,7 @@ class ControlPlane:
         found = kernel.open_pidfd(pid) if pid > 0 else None
         if found is not None:
             return found
+        make_room(self._plan.state_dir / LOG_NAME)
         with (self._plan.state_dir / LOG_NAME).open("ab") as output:
             self._child = subprocess.Popen(
                 self._plan.argv,
@@ -220,6 +224,13 @@ async def _ended(pidfd: int) -> None:
         await over.wait()
     finally:
         loop.remove_reader(pidfd)
+
+
+def make_room(log_path: Path) -> None:
+    """Begin a new log where the present one is long; where that cannot be done, it grows on."""
+    with contextlib.suppress(OSError):
+        if log_path.stat().st_size > LOG_BYTES_MAX:
+            log_path.replace(log_path.with_name(log_path.name + OLDER))
 
 
 def answers(endpoint: Endpoint) -> bool:
