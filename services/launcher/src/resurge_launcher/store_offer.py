@@ -39,7 +39,8 @@ class StorePort:
     @property
     def pids(self) -> set[int]:
         """Store processes; no strays."""
-        return {s.pid for s in (self._serving, self._coming) if s is not None and s.pid is not None}
+        known = (store.known_pid() for store in (self._serving, self._coming) if store is not None)
+        return {pid for pid in known if pid is not None}
 
     def offer(self, then: Callable[[StoreOffer], None]) -> None:
         """Let go of what was offered last and offer anew, at once or when a store answers."""

@@ -65,8 +65,10 @@ class Strays:
 
     def find(self) -> dict[int, int]:
         """Every stray that lives now: its pid, and when it was started, which names it for good."""
+        children = set(kernel.children_of(os.getpid()))
+        # asked after the look: whatever is exempt is known to be so before it can be seen as a child
         exempt = self._exempt() | {os.getpid(), *kernel.ancestors_of(os.getpid())}
-        roots = {pid for pid in kernel.children_of(os.getpid()) if pid not in exempt}
+        roots = children - exempt
         roots |= {pid for pid in kernel.all_pids() if pid not in exempt and pid not in roots and self._is_marked(pid)}
         found = set(roots)
         for root in roots:

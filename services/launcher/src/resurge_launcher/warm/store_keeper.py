@@ -42,6 +42,19 @@ class StoreProcess:
         """The server has its descriptors now."""
         self.theirs.close()
 
+    def known_pid(self) -> int | None:
+        """Its process, also while the word of its birth waits to be read: the fork server's child says it before it
+        leaves the store to the launcher, so that a store is known as soon as it is the launcher's child."""
+        if self.pid is not None or self.gate.fileno() < 0:
+            return self.pid
+        try:
+            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+            data = self.gate.recv(orders.MESSAGE_BYTES, flags)
+            message = orders.decoded(data) if data else None
+        except (OSError, ValueError):
+            return None
+        return message.pids[0] if isinstance(message, orders.Born) else None
+
     def end(self) -> None:
         """End it, whatever it is doing."""
         self._on_answer, self.is_up = None, False
