@@ -3,7 +3,8 @@
 A stray is a child of this launcher that it did not start (orphans come to it: it is their subreaper), or any process
 whose environment carries this job and node, with descendants, unless another launcher lives that started it. Strays
 are signalled by pidfd only, after a second look through that pidfd's process; the launcher, its ancestors and its
-control plane are exempt. Runs in the event loop; never waits.
+control plane are exempt. Every process's environment is read in a thread, for a machine may have thousands; all else
+runs in the event loop, and nothing here waits.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Strays:
         self._signal = 0
         self._on_gone: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Future[frozenset[int]] | None = None
+        """The look that is under way."""
         self._wait_s = RESCAN_S
 
     def leave_to_others(self, reaped_elsewhere: Callable[[int], bool]) -> None:
@@ -46,11 +49,13 @@ class Strays:
         self._signal, self._on_gone, self._wait_s = signal, on_gone, RESCAN_S
         for pidfd in self._watched.values():
             kernel.send(pidfd, signal)
+        self._drop_look()
         self._look()
 
     def stop(self) -> None:
         """Look no further."""
         self._on_gone = None
+        self._drop_look()
         self._cancel_timer()
         for pid in list(self._watched):
             self._forget(pid)
@@ -63,17 +68,25 @@ class Strays:
                 if stat is not None and stat.is_over:
                     kernel.reap_pid(pid)
 
-    def find(self) -> dict[int, int]:
-        """Every stray that lives now: its pid, and when it was started, which names it for good."""
+    def marked(self) -> frozenset[int]:
+        """Every process that carries (job, node), and that no other living launcher started. Reads all of them."""
+        return frozenset(pid for pid in kernel.all_pids() if self._is_marked(pid))
+
+    def find(self, marked: Collection[int]) -> dict[int, int]:
+        """Every stray that lives now, given those that are marked: its pid, and when it was started, which names it for
+        good."""
         children = set(kernel.children_of(os.getpid()))
         # asked after the look: whatever is exempt is known to be so before it can be seen as a child
         exempt = self._exempt() | {os.getpid(), *kernel.ancestors_of(os.getpid())}
-        roots = children - exempt
-        roots |= {pid for pid in kernel.all_pids() if pid not in exempt and pid not in roots and self._is_marked(pid)}
+        roots = (children | self._still_marked(marked, children)) - exempt
         found = set(roots)
         for root in roots:
             found |= {pid for pid in kernel.descendants_of(root) if pid not in exempt}
         return {pid: stat.started for pid in found if (stat := kernel.stat_of(pid)) and not self._is_over(pid, stat)}
+
+    def _still_marked(self, marked: Collection[int], children: Collection[int]) -> set[int]:
+        """A number may have become another process's while the others were read."""
+        return {pid for pid in marked if pid not in children and self._is_marked(pid)}
 
     def _is_marked(self, pid: int) -> bool:
         """Whether it carries (job, node), and no other launcher lives that it belongs to."""
@@ -98,14 +111,22 @@ class Strays:
 
     def _look(self) -> None:
         self._cancel_timer()
-        if self._on_gone is None:
+        if self._on_gone is None or self._reading is not None:
             return
-        found = self.find()
+        self._reading = self._loop.run_in_executor(None, self.marked)
+        self._reading.add_done_callback(self._looked)
+
+    def _looked(self, reading: asyncio.Future[frozenset[int]]) -> None:
+        if reading is not self._reading:
+            return  # of a sweep that another has replaced
+        self._reading = None
+        found = self.find(reading.result())
         for pid, started in found.items():
             if pid not in self._watched:
                 self._take(pid, started)
         if not found and not self._watched:
             on_gone, self._on_gone = self._on_gone, None
+            assert on_gone is not None, "a sweep that was stopped has no look under way"
             on_gone()
             return
         self._timer = self._loop.call_later(self._wait_s, self._look)
@@ -131,6 +152,7 @@ class Strays:
         if not self._watched:
             self._wait_s = RESCAN_S
             self._cancel_timer()
+            self._drop_look()  # it began before this end, and may have missed what was forked just before that
             # after the other callbacks of this moment: a worker's own watch may have to reap it first
             self._timer = self._loop.call_later(0, self._look)
 
@@ -139,6 +161,11 @@ class Strays:
         if pidfd is not None:
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
+
+    def _drop_look(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

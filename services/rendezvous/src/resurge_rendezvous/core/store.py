@@ -90,8 +90,9 @@ def _without_value(answer: Answer) -> Answer:
 
 
 def _with_value(known: Answer, event: StoreAsked) -> Answer:
-    wrote = isinstance(known, Swapped) and known.written and isinstance(event, StoreCompareAndSetAsked)
-    return Swapped(True, event.value) if wrote else known
+    if isinstance(event, StoreCompareAndSetAsked) and isinstance(known, Swapped) and known.written:
+        return Swapped(True, event.value)
+    return known
 
 
 def _violation(d: Draft, event: StoreAsked) -> Refused | None:
