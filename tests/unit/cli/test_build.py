@@ -86,7 +86,6 @@ def test_a_slurm_step_on_several_nodes_does_not_train_alone_by_accident(script):
 def test_master_addr_makes_the_endpoint_of_several_nodes(script):
     settings = build(script, nnodes="2", master_addr="127.0.0.1", master_port="4000")
     assert str(settings.endpoint) == "127.0.0.1:4000"
-    assert (settings.master_addr, settings.master_port) == ("127.0.0.1", 4000)
     assert settings.serve_here
     assert str(build(script, nnodes="2", master_addr="[::1]").endpoint) == "[::1]:29500"
 
@@ -102,7 +101,6 @@ def test_is_host_is_obeyed(script):
 
 def test_spares_are_said_at_start(script):
     settings = build(script, nnodes="2:3", rdzv_endpoint="localhost:1")
-    assert settings.spares == 1
     assert any("2 nodes run" in sentence and "spare" in sentence for sentence in settings.notices)
 
 

@@ -113,7 +113,6 @@ class RunSettings:
     # this node
     node_id: str
     host_name: str
-    node_rank: int | None = None  # as given; None when not given
     infra_rank: int | None = None  # --node-rank, else SLURM_PROCID, else GROUP_RANK
     domain: str = ""
     local_addr: str | None = None  # as given
@@ -125,9 +124,6 @@ class RunSettings:
     serve_here: bool = False  # the endpoint names this host: this launcher starts the control plane if none answers
     is_id_made_up: bool = False  # nobody named the job: nobody comes back to it
     job_token: str = field(default="", repr=False)
-    master_addr: str | None = None  # as given, torchrun's static style; also made `endpoint`
-    master_port: int | None = None
-    rdzv_conf: Mapping[str, str] = field(default_factory=dict)
     config_path: Path | None = None  # YAML given with --ft-cfg-path; `resurge serve` reads its own sections of it
 
     # faults and endings
@@ -172,11 +168,6 @@ class RunSettings:
     def command_digest(self) -> str:
         """Digest of program and arguments."""
         return self.entry.digest()
-
-    @property
-    def spares(self) -> int:
-        """Nodes beyond those that run."""
-        return self.max_nodes - self.min_nodes
 
 
 def environment() -> dict[str, str]:

@@ -19,7 +19,6 @@ class NodeIdentity:
     """This node's identity and its order among the nodes."""
 
     node_id: str
-    node_rank: int | None
     infra_rank: int | None
 
 
@@ -36,14 +35,14 @@ def node_of(resolved: Resolved, environ: Mapping[str, str], host_name: str, max_
         if infra_rank is None and environ.get(variable, "").isdigit():
             infra_rank = int(environ[variable])
     if resolved["node_id"].is_given:
-        return NodeIdentity(resolved["node_id"].value, node_rank, infra_rank)
+        return NodeIdentity(resolved["node_id"].value, infra_rank)
     if environ.get("SLURMD_NODENAME") and environ.get("SLURM_PROCID"):
         name = f"{environ['SLURMD_NODENAME']}-{environ.get('SLURM_NODEID', '0')}"
     elif node_rank is not None:
         name = f"node-{node_rank}"
     else:
         name = host_name
-    return NodeIdentity(name, node_rank, infra_rank)
+    return NodeIdentity(name, infra_rank)
 
 
 def endpoint_of(
