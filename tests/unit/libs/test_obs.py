@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import threading
 
 import pytest
@@ -58,6 +59,85 @@ def test_a_readable_event_is_one_line_and_quotes_words_with_spaces(stream):
     log.event("node_lost", sentence="no beat\nfor 5 s", after_s=5.0)
     assert stream.getvalue().endswith('resurge node_lost node=n1 sentence="no beat\\nfor 5 s" after_s=5\n')
     assert stream.getvalue().count("\n") == 1
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def screen(stream):
+    out = Screen()
+    log.configure(stream=out)
+    log.bind(job="j", node="n1")
+    return out
+
+
+def test_a_terminal_gets_the_sentence_and_the_few_fields_that_matter(screen):
+    log.event("fault_seen", reason=Reason.WORKER_EXIT, rank=3, sentence="rank 3 exited with code 1", phase="down")
+    log.event("node_lost", reason=Reason.LEASE_EXPIRED, node="n2", sentence="n2 was silent", generation=4)
+    log.event("fault_seen", reason=Reason.WORKER_HUNG, rank=5, node="n3", sentence="no beat for 60 s")
+    first, second, third = (line.partition(" ") for line in screen.getvalue().splitlines())
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", first[0])
+    assert first[2] == "resurge rank 3 exited with code 1 (WORKER_EXIT)"
+    assert second[2] == "resurge n2 was silent (LEASE_EXPIRED)"
+    assert third[2] == "resurge no beat for 60 s (n3, rank 5, WORKER_HUNG)"
+
+
+def test_an_event_without_a_sentence_is_told_by_its_name_and_all_its_fields(screen):
+    log.event("control_plane_started", pid=7, endpoint="unix:/x y", after_s=0.25, sentence="")
+    assert screen.getvalue().partition(" ")[2] == (
+        "resurge control plane started (pid 7, endpoint unix:/x y, after 0.25 s)\n"
+    )
+
+
+def test_what_workers_say_is_shown_line_by_line_and_steers_no_terminal(screen):
+    log.event("fault_evidence", rank=1, what="last output", text="\n    one\n      two\x1b[2Jx")
+    head, *lines = screen.getvalue().splitlines()
+    assert head.endswith("resurge fault evidence (rank 1, last output)")
+    assert lines == ["    one", "      two [2Jx"]
+    log.event("phase_changed", sentence="one\ntwo\x1b]0;x\x07")
+    assert screen.getvalue().splitlines()[-1].endswith("resurge one two ]0;x ")
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "colour"),
+    [
+        ("fault_seen", {}, log.RED),
+        ("launcher_exits", {"exit_code": 1}, log.RED),
+        ("launcher_exits", {"exit_code": 0, "reason": Reason.SUCCEEDED}, log.GREEN),
+        ("store_not_served", {}, log.YELLOW),
+        ("phase_changed", {"reason": Reason.STARTED}, ""),
+    ],
+)
+def test_colours_tell_how_bad_it_is(screen, event, fields, colour):
+    log.configure(stream=screen, colours=True)
+    log.event(event, sentence="so it is", **fields)
+    painted = f"{colour}so it is{log.PLAIN}" if colour else "so it is"
+    assert f"resurge {painted}" in screen.getvalue()
+    if not colour:
+        assert not any(other in screen.getvalue() for other in (log.RED, log.YELLOW, log.GREEN))
+
+
+def test_machines_get_every_field_also_with_colours(stream):
+    log.configure(stream=stream, colours=True)
+    log.event("phase_changed", phase="down", reason=Reason.TICK, sentence="a b")
+    assert stream.getvalue().endswith('resurge phase_changed phase=down reason=TICK sentence="a b"\n')
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_show_them_and_people_who_want_them(environ, wanted):
+    assert log.wants_colours(environ) is wanted
 
 
 def test_an_event_that_cannot_be_written_stops_nothing(stream):

@@ -110,6 +110,7 @@ class _Agent:
         self._left: asyncio.Future[tuple[int, Because]] | None = None
         self._crash: BaseException | None = None
         self._effects: Effects | None = None  # a fault may come before it is there
+        self._colours = log.wants_colours(settings.environ)
         self._children_before = set(kernel.children_of(os.getpid()))
 
     async def run(self) -> int:
@@ -127,7 +128,7 @@ class _Agent:
             self._warm.attach(loop)
         self._store = StorePort(self._address, self._warm)
         self._funnel = Funnel(Terminal())
-        log.configure(stream=cast(TextIO, OwnLines(self._funnel)))
+        log.configure(stream=cast(TextIO, OwnLines(self._funnel)), colours=self._colours)
         self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
         self._control = self._control_plane()
         self._strays = Strays(loop, environment.marks(self._settings.job_id, self._settings.node_id), self._exempt)
@@ -156,7 +157,7 @@ class _Agent:
         await self._effects.close()
         remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
-        log.configure()
+        log.configure(colours=self._colours)
         if code == EXIT_USAGE:  # the last line for people says what would be right
             raise self._refusal(because)
         return code

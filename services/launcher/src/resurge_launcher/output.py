@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import sys
 import threading
 import time
 from collections import deque
@@ -55,6 +56,10 @@ class OwnLines:
         """Hand over whole lines."""
         self._funnel.say(text)
         return len(text)
+
+    def isatty(self) -> bool:
+        """Whether people read them: they end on stderr."""
+        return sys.stderr.isatty()
 
     def flush(self) -> None:
         """The funnel's thread writes at once."""

@@ -91,7 +91,7 @@ class Ending:
 
 def run(prog: str, plan: HostPlan) -> int:
     """Serve until an ending; the process's exit code. Raises UsageProblem before anything is started."""
-    log.configure(as_json=plan.host.log_json)
+    log.configure(as_json=plan.host.log_json, colours=plan.colours)
     try:
         require_token(plan.listen, plan.token)
     except TokenProblem as error:

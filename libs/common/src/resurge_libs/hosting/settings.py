@@ -21,6 +21,7 @@ from resurge_libs.core.limit_rows import ROWS
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.hosting.module import Target
 from resurge_libs.hosting.usage import UsageError
+from resurge_libs.obs import log
 from resurge_libs.rpc.auth import TOKEN_VARIABLE
 from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
 
@@ -92,6 +93,8 @@ class HostPlan:
     """`OTEL_EXPORTER_OTLP_ENDPOINT`; the exporter reads the other standard variables itself."""
     loaded: tuple[Loaded[Any], ...]
     """For --print-config."""
+    colours: bool = False
+    """Whether log events at a terminal get colours."""
 
 
 def plan(
@@ -124,6 +127,7 @@ def plan(
         token=variables.get(TOKEN_VARIABLE) or None,
         otlp_endpoint=variables.get(OTLP_VARIABLE) or variables.get(OTLP_TRACES_VARIABLE) or None,
         loaded=(host, limits, *services.values()),
+        colours=log.wants_colours(variables),
     )
 
 

@@ -1,8 +1,8 @@
 """Log events: a fixed name and typed fields, at state changes, on stderr. Decides nothing, never raises.
 
-JSON lines for machines, one readable line for people; who speaks (job, node, incarnation, generation, incident) is
-bound once per task. Why something happened is always `reason`, a code of the catalogue, and `sentence`; what a process
-ended with is `exit_code`; what was raised is `error`.
+JSON lines for machines, one readable line with every field for files, and a short one for people at a terminal; who
+speaks (job, node, incarnation, generation, incident) is bound once per task. Why something happened is always `reason`,
+a code of the catalogue, and `sentence`; what a process ended with is `exit_code`; what was raised is `error`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, TextIO
+
+from resurge_libs.core.reasons import Reason
 
 _bound: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("resurge_log_bound", default=())
 
@@ -27,14 +30,21 @@ class _Sink:
         self.stream: TextIO | None = None
         self.as_json = False
         self.quiet = False
+        self.colours = False
 
 
 _sink = _Sink()
 
 
-def configure(as_json: bool = False, stream: TextIO | None = None, quiet: bool = False) -> None:
-    """Set the form and the stream of this process's events; stderr without a stream."""
-    _sink.as_json, _sink.stream, _sink.quiet = as_json, stream, quiet
+def configure(as_json: bool = False, stream: TextIO | None = None, quiet: bool = False, colours: bool = False) -> None:
+    """Set the form and the stream of this process's events; stderr without a stream. A stream that is a terminal gets
+    the short form, with `colours` where these are wanted."""
+    _sink.as_json, _sink.stream, _sink.quiet, _sink.colours = as_json, stream, quiet, colours
+
+
+def wants_colours(environ: Mapping[str, str]) -> bool:
+    """Whether a terminal of this environment shows colours, and nobody has asked for none by NO_COLOR."""
+    return not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")
 
 
 def bind(**who: Any) -> None:
@@ -63,10 +73,15 @@ def event(name: str, /, **typed: Any) -> None:
     record.update(_bound.get())
     record.update(typed)
     shown = {key: _plain(value) for key, value in record.items() if value is not None}
-    text = json.dumps(shown, ensure_ascii=False, default=str) if _sink.as_json else _readable(shown)
     stream = _sink.stream or sys.stderr
     # a log that cannot be written (closed terminal, full disk) must never stop a recovery
     with contextlib.suppress(OSError, ValueError):
+        if _sink.as_json:
+            text = json.dumps(shown, ensure_ascii=False, default=str)
+        elif stream.isatty():
+            text = for_terminal(shown, dict(_bound.get()), _sink.colours)
+        else:
+            text = _readable(shown)
         stream.write(text + "\n")
         stream.flush()
 
@@ -104,3 +119,64 @@ def _word(value: Any) -> str:
         return f"{value:.6g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return json.dumps(text, ensure_ascii=False) if isinstance(value, str) and (not text or " " in text) else text
+
+
+# --- at a terminal ---
+
+BESIDE_A_SENTENCE = ("node", "rank", "reason", "exit_code", "hint", "log")
+"""The fields that a person still wants where a sentence has told the rest."""
+SELF_EVIDENT = frozenset({"node", "reason", "hint", "what"})
+"""Fields whose value says what it is."""
+BLOCKS = ("text", "trace")
+"""Fields of several lines, shown as such."""
+RED, YELLOW, GREEN, DIM, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+GOOD = frozenset({Reason.RECOVERED, Reason.SUCCEEDED, Reason.FINISHED})
+BAD_ENDS = ("_failed", "_lost", "_damaged", "fault_seen", "fault_evidence")
+WARNING_WORDS = frozenset({"not", "dropped", "ended", "unfit", "off", "cut", "refused", "awaited", "complaint", "cold"})
+
+
+def for_terminal(shown: Mapping[str, Any], speaker: Mapping[str, Any], colours: bool) -> str:
+    """One event for a person: time, what is the matter, the few fields that matter. Job and node are left out where
+    they are the speaker's own. Nothing that workers or peers say can steer the terminal."""
+    clock = time.strftime("%H:%M:%S", time.localtime(shown["time"]))
+    sentence = _printable(str(shown.get("sentence", "")))
+    hidden = {"time", "event", "sentence", *BLOCKS, *(key for key, value in speaker.items() if shown.get(key) == value)}
+    names = BESIDE_A_SENTENCE if sentence else tuple(shown)
+    told = (_told(key, shown[key]) for key in names if key in shown and key not in hidden)
+    fields_told = [words for words in told if words not in sentence]
+    lead = sentence or _printable(shown["event"].replace("_", " "))
+    after = f" ({', '.join(fields_told)})" if fields_told else ""
+    blocks = [_block(str(shown[key])) for key in BLOCKS if shown.get(key)]
+    if colours:
+        clock, lead, after = _painted(DIM, clock), _painted(_colour(shown), lead), _painted(DIM, after)
+    return "\n".join([f"{clock} resurge {lead}{after}", *blocks])
+
+
+def _told(key: str, value: Any) -> str:
+    text = _printable(value if isinstance(value, str) else _word(value))
+    if key in SELF_EVIDENT:
+        return text
+    name, unit = (key.removesuffix("_s"), " s") if key.endswith("_s") else (key, "")
+    return f"{name.replace('_', ' ')} {text}{unit}"
+
+
+def _block(text: str) -> str:
+    lines = textwrap.dedent(text.strip("\n")).split("\n")
+    return "\n".join("    " + _printable(line) for line in lines)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() or character == "\t" else " " for character in text)
+
+
+def _painted(colour: str, text: str) -> str:
+    return f"{colour}{text}{PLAIN}" if colour and text else text
+
+
+def _colour(shown: Mapping[str, Any]) -> str:
+    name = shown["event"]
+    if shown.get("exit_code") or name.endswith(BAD_ENDS):
+        return RED
+    if WARNING_WORDS.intersection(name.split("_")):
+        return YELLOW
+    return GREEN if shown.get("reason") in GOOD else ""
