@@ -80,6 +80,7 @@ A launcher that holds the job's decision exits with its code, also when it is si
 | `SLURM_STEP_NUM_NODES` | a step on several nodes without `--nnodes` is refused: each node would train alone |
 | `PYTHON_EXEC` | interpreter of scripts and modules |
 | `XDG_STATE_HOME`, `XDG_RUNTIME_DIR` | where state and sockets go by default |
+| `NO_COLOR`, `TERM` | whether log lines on a terminal are coloured |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` and its kin | where traces go, beside the JSON lines that are always written |
 
 ## Files in the state directory
@@ -89,7 +90,9 @@ A launcher that holds the job's decision exits with its code, also when it is si
 | `control.json` | who serves here, and where; gone after an orderly end |
 | `recoveries.jsonl` | one recovery record per line; the last line of an incident holds |
 | `job.json` | the job as it last stood, with its end |
+| `spans.jsonl` | the spans of every recovery, one per line |
 | `logs/` | per-rank output, unless `--log-dir` says otherwise |
+| `control-plane.log` | what a control plane started here says; longer than 16 MiB at a start, it becomes `….log.1` |
 """
 
 
