@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from resurge_launcher.control_plane import answers
 from resurge_launcher.pages import remove_pages
+from resurge_launcher.probe import answers
 from resurge_libs.rpc.endpoint import parse_endpoint
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive, kill, terminate
@@ -192,3 +192,12 @@ def test_a_state_directory_of_another_job_is_refused(alone: Alone):
     alone.start(SAY_PID, "--rdzv-id", "another")
     assert alone.exit_code() == 2
     assert "job" in alone.log.read_text().splitlines()[-1]
+
+
+def test_another_state_directory_is_used_while_the_last_control_plane_still_lingers(alone: Alone):
+    alone.start("", workers=1)
+    assert alone.exit_code() == 0
+    alone.state_dir = alone.folder / "other"
+    alone.start("", workers=1)
+    assert alone.exit_code() == 0
+    assert (alone.state_dir / "journal.sqlite").exists()

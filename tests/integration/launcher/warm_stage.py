@@ -77,6 +77,7 @@ class Reader(threading.Thread):
 
 async def main(scene: Scene) -> dict:
     kernel.become_subreaper()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a script inherits it ignored
     loop = asyncio.get_running_loop()
     os.chdir(os.environ["STAGE_CWD"])
     base = {**os.environ, **scene.env}

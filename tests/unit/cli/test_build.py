@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from resurge_launcher.commands.build import Surroundings, entry_of, prove_directories, run_settings, token_of
+from resurge_launcher.commands.build import (
+    RUN_DIR_BYTES,
+    Surroundings,
+    entry_of,
+    prove_directories,
+    run_settings,
+    token_of,
+)
 from resurge_launcher.commands.sources import resolve
 from resurge_launcher.flags import BY_NAME
 from resurge_launcher.settings import EntryKind
@@ -140,10 +147,31 @@ def test_a_control_plane_started_here_is_told_the_limits_that_were_given(script)
     settings = build(script, {"A": "b"}, lease_ttl_s="2", settle_s="500ms")
     assert settings.control_environ == {
         "A": "b",
+        "GRPC_VERBOSITY": "NONE",
         "RESURGE_LIMITS__LEASE_TTL_S": "2.0",
         "RESURGE_LIMITS__SETTLE_S": "0.5",
     }
     assert settings.environ == {"A": "b"}
+    assert build(script, {"GRPC_VERBOSITY": "DEBUG"}).control_environ["GRPC_VERBOSITY"] == "DEBUG"
+
+
+def test_a_long_directory_for_temporary_files_leaves_room_for_sockets(script, tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 90)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    run_dir = build(script, {"TMPDIR": str(long)}).run_dir
+    assert not run_dir.is_relative_to(long)
+    assert len(str(run_dir)) <= RUN_DIR_BYTES
+
+
+def test_a_state_directory_on_a_full_file_system_is_refused_at_once(script, monkeypatch):
+    monkeypatch.setattr(
+        "resurge_launcher.commands.machine.tempfile.TemporaryFile",
+        lambda **_: open("/dev/full", "wb", 0),  # noqa: SIM115
+    )
+    problem = refusal(script)
+    assert problem.field == "--state-dir"
+    assert "No space left on device" in str(problem) and "has room" in str(problem)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +186,7 @@ def test_a_control_plane_started_here_is_told_the_limits_that_were_given(script)
         ({"redirects": "3:1"}, "--redirects", "0"),
         ({"local_ranks_filter": "0,4"}, "--local-ranks-filter", "0"),
         ({"module": "1", "no_python": "1"}, "--module", "Leave"),
-        ({"run_dir": "/tmp/" + "x" * 70}, "--run-dir", "short"),
+        ({"run_dir": "/tmp/" + "x" * 70}, "--run-dir", "107 bytes"),
         ({"state_dir": "/proc/nothing"}, "--state-dir", "local file system"),
         ({"log_dir": "/dev/null/logs"}, "--log-dir", "directory"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -54,6 +55,14 @@ def told(capsys, *words):
     code = main(list(words))
     out, err = capsys.readouterr()
     return code, out, err
+
+
+def test_the_announcement_of_a_control_plane_that_was_killed_is_passed_over(capsys, state, tmp_path):
+    (state / "control.json").write_text(json.dumps({"pid": 1, "endpoint": f"unix:{tmp_path}/gone.sock"}))
+    began = time.monotonic()
+    code, out, err = told(capsys, "recoveries", "--state-dir", str(state))
+    assert code == 0 and "recovered" in out and "UNAVAILABLE" not in err
+    assert time.monotonic() - began < 2.0
 
 
 def test_recoveries_as_table(capsys, state):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from resurge_launcher.usage import ConnectAttempt, attempt_of, nearest, sentence_of, unreachable
+from resurge_launcher.usage import (
+    ConnectAttempt,
+    UsageProblem,
+    attempt_of,
+    foreign_answer,
+    nearest,
+    sentence_of,
+    unreachable,
+)
 
 GONE = "UNAVAILABLE: failed to connect to all addresses; last error: "
 
@@ -38,6 +46,24 @@ def test_every_address_is_named_once_with_its_last_error():
     assert "10.0.0.1:9: Timed out; 10.0.0.2:9: No route to host" in said
     assert "nothing was started" in said
     assert "resurge serve" in said
+
+
+@pytest.mark.parametrize(
+    ("complaint", "what"),
+    [
+        ("UNIMPLEMENTED: Received http2 header with status: 404", "HTTP status 404"),
+        ("UNAVAILABLE: Trying to connect an http1.x server", "HTTP/1"),
+    ],
+)
+def test_what_is_no_control_plane_is_told_with_the_endpoint_and_a_remedy(complaint, what):
+    said = foreign_answer("n0:9", complaint)
+    assert "n0:9" in said and what in said and "no_proxy" in said
+    assert not foreign_answer("n0:9", f"{GONE}UNKNOWN: ipv4:127.0.0.1:1: Connection refused")
+
+
+def test_what_somebody_typed_is_quoted_as_it_is():
+    said = sentence_of(UsageProblem("--rdzv-id", "'../../etc/x' is no job id.", "Give letters."), "run")
+    assert said == "resurge run: --rdzv-id: '../../etc/x' is no job id. Give letters."
 
 
 def test_no_try_at_all_is_said():

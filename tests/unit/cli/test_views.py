@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from resurge_api.common.v1 import ids_pb2
+from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher.views.explanation import explanation_lines, replayed_by_default
 from resurge_launcher.views.html import page
 from resurge_launcher.views.model import CONTROL_PLANE, as_json, duration, view_of
@@ -64,6 +65,12 @@ def test_an_open_record_without_an_end_reaches_to_its_last_span():
     record = recovery("i", [span("detect", 0, 30)], 100)
     record.ClearField("end")
     assert view_of(record).total_s == pytest.approx(0.030)
+
+
+def test_an_open_record_is_never_shorter_than_its_spans():
+    record = recovery("i", [span("detect", 0, 130)], 100)
+    record.outcome = rendezvous_pb2.RECOVERY_OUTCOME_OPEN
+    assert view_of(record).total_s == pytest.approx(0.130)
 
 
 def test_an_empty_record_is_still_a_view():

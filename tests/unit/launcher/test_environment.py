@@ -19,6 +19,7 @@ def facts(**changed: object) -> NodeFacts:
         "socket_path": "/run/workers.sock",
         "beat_limit_s": 60.0,
         "fence_wait_s": 12.5,
+        "signals_to_handle": "SIGTERM",
     }
     return NodeFacts(**{**values, **changed})  # type: ignore[arg-type]
 
@@ -35,14 +36,16 @@ def test_torchruns_variables_are_all_there():
             "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
             "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
             "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE",
-            "TORCHELASTIC_ERROR_FILE", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS",
+            "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS",
         )
     } == {
         "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
         "GROUP_WORLD_SIZE": "1", "ROLE_RANK": "5", "ROLE_WORLD_SIZE": "8", "ROLE_NAME": "trainer",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "4711", "TORCHELASTIC_RESTART_COUNT": "2",
         "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "job", "TORCHELASTIC_USE_AGENT_STORE": "False",
-        "TORCHELASTIC_ERROR_FILE": "/logs/0/4/error.json", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "TORCHELASTIC_ERROR_FILE": "/logs/0/4/error.json", "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         "OMP_NUM_THREADS": "1",
     }  # fmt: skip
 

@@ -47,7 +47,6 @@ def test_a_changed_value_derives_again_and_a_given_one_stays():
         ({"quorum_wait_s": 3.0}, "last_call_s", "quorum_wait_s"),
         ({"fault_grace_s": 6.0}, "fault_grace_s", "lease_ttl_s"),
         ({"teardown_limit_s": 0.1}, "fault_grace_s", "teardown_limit_s"),
-        ({"lease_ttl_s": 0.0}, "0", "lease_ttl_s"),
     ],
 )
 @pytest.mark.users_row(29)
@@ -56,6 +55,12 @@ def test_a_wrong_order_names_both_values(values, low, high):
         TimeLimits(**values)
     assert low in str(refused.value) and high in str(refused.value)
     assert "Lower" in str(refused.value) and "or raise" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["lease_ttl_s", "beat_interval_s", "lease_margin_s"])
+def test_a_limit_that_must_last_is_refused_at_zero_in_words_of_its_own(name):
+    with pytest.raises(WrongOrder, match=f"^{name} is 0 s: .* Give more than 0 s"):
+        TimeLimits(**{name: 0.0})
 
 
 def test_a_negative_limit_is_refused():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hashlib
 import os
 import signal
 import time
@@ -48,7 +49,8 @@ from resurge_libs.rpc.endpoint import Endpoint
 ENDING_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 OUTPUT_LIMIT_S = 1.0
 SOCKET_NAME = "workers.sock"
-CONTROL_SOCKET_NAME = "control.sock"
+CONTROL_SOCKET_NAME = "control-{}.sock"
+"""One for each state directory: a control plane that still lingers on another one is not the wanted one."""
 REAP_PAUSE_S = 0.1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -85,14 +87,20 @@ def _run(settings: RunSettings, warm: WarmStart | None) -> int:
         return asyncio.run(_Agent(settings, lock, warm).run())
     finally:
         if settings.is_id_made_up:  # nobody comes back to it, not for the memory in the lock's file either
-            _remove_own_files(settings.run_dir)
+            _remove_own_files(settings)
         lock.release()
 
 
-def _remove_own_files(run_dir: Path) -> None:
+def _control_socket(settings: RunSettings) -> Path:
+    of_state = hashlib.sha256(os.fsencode(settings.state_dir)).hexdigest()[:10]
+    return settings.run_dir / CONTROL_SOCKET_NAME.format(of_state)
+
+
+def _remove_own_files(settings: RunSettings) -> None:
     """Nothing else: the user may have named any directory."""
+    run_dir = settings.run_dir
     with contextlib.suppress(OSError):
-        for name in (SOCKET_NAME, CONTROL_SOCKET_NAME, LOCK_NAME):
+        for name in (SOCKET_NAME, _control_socket(settings).name, LOCK_NAME):
             (run_dir / name).unlink(missing_ok=True)
         run_dir.rmdir()
 
@@ -105,7 +113,7 @@ class _Agent:
         self._lock = lock
         self._warm = warm
         self._times = wire.Times(time.time_ns() - time.monotonic_ns())
-        self._endpoint = settings.endpoint or Endpoint(path=str(settings.run_dir / CONTROL_SOCKET_NAME))
+        self._endpoint = settings.endpoint or Endpoint(path=str(_control_socket(settings)))
         self._address = ""
         self._left: asyncio.Future[tuple[int, Because]] | None = None
         self._crash: BaseException | None = None
@@ -191,6 +199,7 @@ class _Agent:
             socket_path=str(self._socket.path),
             beat_limit_s=settings.rank_heartbeat_limit_s or 0.0,
             fence_wait_s=settings.limits.fence_wait_s,
+            signals_to_handle=",".join(number.name for number in settings.signals_to_handle),
             launcher=kernel.process_name(os.getpid()),
         )
         log_root = (settings.log_dir or settings.state_dir / "logs") / settings.job_id

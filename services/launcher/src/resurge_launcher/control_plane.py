@@ -12,13 +12,13 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from resurge_launcher.probe import answers
 from resurge_launcher.processes import kernel
 from resurge_libs.core.verdict import EXIT_USAGE
 from resurge_libs.obs import log
@@ -33,7 +33,6 @@ LOG_BYTES_MAX = 16 * 1024 * 1024
 """A log that is longer when a control plane is started becomes the older one; there is one of those."""
 LOCK_POLL_S = 0.25
 ANSWER_POLL_S = 0.01
-PROBE_LIMIT_S = 0.5
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 END_LIMIT_S = 5.0
@@ -231,23 +230,3 @@ def make_room(log_path: Path) -> None:
     with contextlib.suppress(OSError):
         if log_path.stat().st_size > LOG_BYTES_MAX:
             log_path.replace(log_path.with_name(log_path.name + OLDER))
-
-
-def answers(endpoint: Endpoint) -> bool:
-    """Whether something accepts connections there. Blocks for at most PROBE_LIMIT_S per address."""
-    if endpoint.is_unix:
-        addresses = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", endpoint.path)]
-    else:
-        try:
-            addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)  # type: ignore[assignment]
-        except OSError:
-            return False
-    for family, kind, proto, _, address in addresses:
-        with socket.socket(family, kind, proto) as probe:
-            probe.settimeout(PROBE_LIMIT_S)
-            try:
-                probe.connect(address)
-            except OSError:
-                continue
-            return True
-    return False

@@ -37,6 +37,8 @@ class NodeFacts:
     """Longest silence between two beats; 0 for no limit."""
     fence_wait_s: float
     """How long a commit waits for the lease to come back."""
+    signals_to_handle: str = ""
+    """The signals that end or reach the job, as torchrun lists them."""
     launcher: str = ""
     """The launcher's process, by a name that no later process can have."""
 
@@ -110,6 +112,7 @@ def _torchrun(run: RunGoal, node: NodeFacts, local_rank: int, files: WorkerFiles
         # where nobody serves the store, rank 0 opens it on the port that its launcher held
         "TORCHELASTIC_USE_AGENT_STORE": str(run.store_is_served),
         "TORCHELASTIC_ERROR_FILE": files.error_file,
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": node.signals_to_handle,
     }
 
 

@@ -17,6 +17,9 @@ from pathlib import Path
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.rpc.endpoint import Endpoint
 
+GRPC_VERBOSITY = "NONE"
+"""Of gRPC's own log, unless the user says otherwise."""
+
 
 class EntryKind(enum.Enum):
     """How the training program is started."""
@@ -162,7 +165,7 @@ class RunSettings:
     def control_environ(self) -> dict[str, str]:
         """The environment of a control plane started here: what was given as a flag counts for it as well."""
         variables = {f"RESURGE_LIMITS__{name.upper()}": repr(value) for name, value in self.given_limits.items()}
-        return {**self.environ, **variables}
+        return {"GRPC_VERBOSITY": GRPC_VERBOSITY, **self.environ, **variables}
 
     @property
     def command_digest(self) -> str:
@@ -175,6 +178,8 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def forbid_grpc_fork_hooks() -> None:
-    """Before gRPC is imported: its fork handlers stay out, for workers are exec'd and never forked from here."""
+def calm_grpc() -> None:
+    """Before gRPC is imported: its fork handlers stay out, for workers are exec'd and never forked from here; and so
+    do its own log lines, for what went wrong is told by our events."""
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    os.environ.setdefault("GRPC_VERBOSITY", GRPC_VERBOSITY)

@@ -21,7 +21,7 @@ import grpc.aio
 
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_launcher.core import happenings as h
-from resurge_launcher.usage import ConnectAttempt, attempt_of
+from resurge_launcher.usage import ConnectAttempt, attempt_of, foreign_answer
 from resurge_launcher.wire import BadDesired, Times, desired_from_proto, duration, observed_to_proto
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
@@ -164,7 +164,7 @@ class ControlStream:
                 self._received(response.desired)
         except grpc.RpcError as error:
             problem = problem_of(error)
-            refused = _refused(problem)
+            refused = _refused(problem, "" if self._met else foreign_answer(way, str(problem)))
             if refused is not None:
                 self._post(refused)
                 return False
@@ -277,8 +277,10 @@ class _ClockOffset:
     error_s: float
 
 
-def _refused(problem: RpcProblem) -> h.Refused | None:
-    """The definite answers after which trying again is wrong."""
+def _refused(problem: RpcProblem, foreign: str) -> h.Refused | None:
+    """The definite answers after which trying again is wrong; `foreign` where another program gave this one."""
+    if foreign:
+        return h.Refused(h.Refusal.NOT_WELCOME, Because(Reason.BAD_REQUEST, foreign))
     match problem:
         case Superseded():
             return h.Refused(h.Refusal.SUPERSEDED, Because(Reason.SUPERSEDED, str(problem)))

@@ -14,12 +14,14 @@ from urllib.parse import unquote
 EXIT_USAGE = 2
 _DIALLED = re.compile(r"(?:ipv[46]:|(?=unix:))(\S+): ")  # as gRPC tells of a connection that failed
 
+_FOREIGN = re.compile(r"http2 header with status: (\d+)|(http1\.x) server|(Trying to connect an http1)")
+
 
 class UsageProblem(Exception):
     """Input that cannot be used; nothing was started."""
 
     def __init__(self, field: str, problem: str, right: str) -> None:
-        super().__init__(f"{field}: {problem}. {right}")
+        super().__init__(f"{field}: {problem.removesuffix('.')}. {right}")
         self.field = field
         self.problem = problem
         self.right = right
@@ -47,6 +49,18 @@ def attempt_of(endpoint: str, complaint: str, after_s: float) -> ConnectAttempt:
     found = _DIALLED.search(complaint)
     why = re.split(r": | error: ", complaint)[-1].rstrip(".] ")
     return ConnectAttempt(unquote(found[1]) if found else endpoint, why or complaint, after_s)
+
+
+def foreign_answer(endpoint: str, complaint: str) -> str:
+    """What to say where something else than a control plane answered, as a web server or a proxy; empty where not."""
+    found = _FOREIGN.search(complaint)
+    if found is None:
+        return ""
+    what = f"answered with HTTP status {found[1]}" if found[1] else "speaks HTTP/1"
+    return (
+        f"what answers at {endpoint} is no control plane of Resurge: it {what}. Correct the host and the port, or keep "
+        "a proxy out of the way by naming the host in no_proxy"
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -86,4 +100,4 @@ def unreachable(endpoint: str, attempts: Sequence[ConnectAttempt]) -> UsageProbl
 
 def sentence_of(problem: UsageProblem, command: str) -> str:
     """The lines for the terminal."""
-    return f"resurge {command}: {problem}".replace("..", ".") if command else f"resurge: {problem}"
+    return f"resurge {command}: {problem}" if command else f"resurge: {problem}"

@@ -124,8 +124,8 @@ class WrongJob(Refused):
         if self.field == "command_digest":
             return (
                 f"job {self.served!r} runs another program here, or the same one with other arguments "
-                f"({self.field} {self.served_value}, not {self.presented_value}): use another --rdzv-id, or the same "
-                "command on all nodes"
+                f"({self.field} {self.served_value}, not {self.presented_value}): use another --rdzv-id, the same "
+                "command on all nodes, or remove the state directory to begin this job anew"
             )
         if self.field:
             return (

@@ -12,6 +12,12 @@ from typing import Any
 
 from resurge_libs.core.limit_rows import DERIVED, ROWS, LimitRow
 
+NEVER_ZERO = {
+    "lease_ttl_s": "a lease must last",
+    "beat_interval_s": "beats cannot be endless",
+    "lease_margin_s": "the server must wait longer than the launcher counts",
+}
+
 
 class WrongOrder(ValueError):
     """Two time limits contradict each other; names both and what would be right."""
@@ -89,6 +95,8 @@ def check_order(limits: TimeLimits) -> None:
         value = getattr(limits, item.name)
         if value < 0 or value != value:
             raise WrongOrder(f"{item.name} is {value} s: a time limit must not be negative")
+        if value == 0 and item.name in NEVER_ZERO:
+            raise WrongOrder(f"{item.name} is 0 s: {NEVER_ZERO[item.name]}. Give more than 0 s.")
     for low, high, why in _orders(limits):
         (low_name, low_s), (high_name, high_s) = low, high
         if not low_s < high_s:
@@ -112,9 +120,6 @@ def _orders(t: TimeLimits) -> tuple[tuple[Named, Named, str], ...]:
         t.lease_ttl_s + t.lease_margin_s + t.fault_grace_s + t.teardown_limit_s,
     )
     return (
-        (("0", 0.0), of("lease_ttl_s"), "a lease must last"),
-        (("0", 0.0), of("beat_interval_s"), "beats cannot be endless"),
-        (("0", 0.0), of("lease_margin_s"), "the server must wait longer than the launcher counts"),
         (two_beats, of("lease_ttl_s"), "one lost beat must not cost a lease"),
         (of("resume_window_s"), of("stream_loss_limit_s"), "an open incident decides sooner"),
         (of("stream_loss_limit_s"), of("lease_ttl_s"), "a closed stream is decided sooner than a silent one"),

@@ -6,6 +6,7 @@ Creates at most the state and log directories, to prove that they can be written
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,12 @@ from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostContro
 from resurge_launcher.usage import UsageProblem
 from resurge_launcher.warm.plan import why_never_warm
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
-from resurge_libs.rpc.endpoint import Endpoint, token_flaw
+from resurge_libs.rpc.endpoint import UNIX_PATH_LIMIT, Endpoint, token_flaw
+
+RUN_DIR_BYTES = 60
+"""The longest run directory: the names of sockets in it follow."""
+STATE_ROOM_BYTES = 256 * 1024
+"""What a journal takes before anything happened, so that a full disk is told at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +105,8 @@ def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
     if logs is not None and (why := machine.why_not_writable(logs)) is not None:
         raise UsageProblem(resolved["log_dir"].field, f"{logs} cannot be used: {why}", "Name one that you may write.")
     # what a job keeps is nobody else's to read
-    if state is not None and (why := machine.why_not_writable(state, 0o700)) is not None:
-        right = "Name one on a local file system that you may write."
+    if state is not None and (why := machine.why_not_writable(state, 0o700, STATE_ROOM_BYTES)) is not None:
+        right = "Name one on a local file system that has room and that you may write."
         raise UsageProblem(resolved["state_dir"].field, f"{state} cannot be used: {why}", right)
 
 
@@ -255,10 +261,13 @@ def _state_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str) -> P
 def _run_dir(resolved: Resolved, environ: Mapping[str, str], job_id: str, place: NodeIdentity) -> Path:
     item = resolved["run_dir"]
     if item.is_given:
-        if len(str(Path(item.value).absolute())) > 60:
-            raise UsageProblem(
-                item.field, "is longer than 60 characters", "Sockets need a short path, such as /tmp/run1."
+        length = len(os.fsencode(Path(item.value).absolute()))
+        if length > RUN_DIR_BYTES:
+            problem = (
+                f"has {length} bytes, and with more than {RUN_DIR_BYTES} a socket in it has more than the kernel's"
             )
+            right = "Name a short one, such as /tmp/run1."
+            raise UsageProblem(item.field, f"{problem} {UNIX_PATH_LIMIT} bytes", right)
         return Path(item.value).absolute()
     return machine.run_root(environ) / f"{_short(job_id)}-{_short(place.node_id)}"
 

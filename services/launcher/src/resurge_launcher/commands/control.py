@@ -16,7 +16,8 @@ import click
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands import machine, values
-from resurge_launcher.usage import CommandFailed, UsageProblem
+from resurge_launcher.probe import answers
+from resurge_launcher.usage import CommandFailed, UsageProblem, foreign_answer
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.records import CONTROL_NAME, JOB_NAME, RECOVERIES_NAME, read_job, read_recoveries
 
@@ -91,7 +92,12 @@ def newest_state_dir(environ: Mapping[str, str]) -> Path:
 def _announced(directory: Path) -> Endpoint | None:
     try:
         told = json.loads((directory / CONTROL_NAME).read_text(encoding="utf-8"))
-        return values.endpoint(str(told["endpoint"]))
+        endpoint = values.endpoint(str(told["endpoint"]))
+        # one that was killed leaves its announcement, and on this host a look costs less than a call's patience
+        if not endpoint.is_loopback or answers(endpoint):
+            return endpoint
+        _say(f"no control plane answered at {endpoint}; shown from the records in {directory}")
+        return None
     except (OSError, ValueError, KeyError, TypeError):  # nobody serves, or the file is not ours to understand
         return None
 
@@ -100,7 +106,7 @@ def ask(place: Place, method: str, request: Any, service: str = "rendezvous") ->
     """One call to the control plane. Raises NoAnswer when nobody answered, CommandFailed when it refused."""
     if place.endpoint is None:
         raise NoAnswer(f"no control plane serves {place.state_dir}")
-    launcher_settings.forbid_grpc_fork_hooks()
+    launcher_settings.calm_grpc()
     from resurge_libs.core.refusals import ReplyLost, RpcProblem
     from resurge_libs.core.time_limits import TimeLimits
     from resurge_libs.rpc.channel import open_sync_channel
@@ -116,8 +122,12 @@ def ask(place: Place, method: str, request: Any, service: str = "rendezvous") ->
     except EndpointProblem as problem:
         raise UsageProblem("--endpoint", str(problem), "See RESURGE_JOB_TOKEN in the reference.") from None
     except ReplyLost as lost:
+        if foreign := foreign_answer(str(place.endpoint), str(lost)):
+            raise UsageProblem("--endpoint", foreign, "See resurge status --help.") from None
         raise NoAnswer(f"no control plane answered at {place.endpoint}: {lost}") from None
     except RpcProblem as problem:
+        if foreign := foreign_answer(str(place.endpoint), str(problem)):
+            raise UsageProblem("--endpoint", foreign, "See resurge status --help.") from None
         raise CommandFailed(f"{place.endpoint} refused: {problem}") from None
 
 

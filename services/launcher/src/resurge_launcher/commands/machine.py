@@ -5,10 +5,16 @@ Looks; changes nothing but for creating a directory that it was asked to prove w
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+SHORT_BYTES = 40
+"""Of a root, so that sockets below it keep to what the kernel takes."""
+SHORT_TEMPORARY = "/tmp"
+BLOCK_BYTES = 4096
 
 
 def cpu_count() -> int:
@@ -27,11 +33,15 @@ def gpu_count(environ: Mapping[str, str], root: Path = Path("/")) -> int:
     return len([node for node in (root / "dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
 
 
-def why_not_writable(directory: Path, mode: int = 0o777) -> str | None:
+def why_not_writable(directory: Path, mode: int = 0o777, room_bytes: int = 0) -> str | None:
     """Create the directory where it is missing and write to it; the reason when that fails, None when it works."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=mode)
-        with tempfile.TemporaryFile(dir=directory):
+        with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+            # a full file system takes an empty file, and a write of less than is asked for is no error
+            for _ in range(0, room_bytes, BLOCK_BYTES):
+                if file.write(bytes(BLOCK_BYTES)) < BLOCK_BYTES:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return None
     except (FileExistsError, NotADirectoryError):
         return "is not a directory"
@@ -60,6 +70,11 @@ def state_root(environ: Mapping[str, str]) -> Path:
 def run_root(environ: Mapping[str, str]) -> Path:
     """Where launchers keep sockets and pages unless told; short, for the length of a socket's path is limited."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK) and len(runtime) < 40:
+    if runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK) and _is_short(runtime):
         return Path(runtime) / "resurge"
-    return Path(tempfile.gettempdir()) / f"resurge-{os.getuid()}"
+    temporary = tempfile.gettempdir()
+    return Path(temporary if _is_short(temporary) else SHORT_TEMPORARY) / f"resurge-{os.getuid()}"
+
+
+def _is_short(root: str) -> bool:
+    return len(os.fsencode(root)) < SHORT_BYTES

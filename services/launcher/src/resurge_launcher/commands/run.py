@@ -163,7 +163,7 @@ def _run(**given: Any) -> int:
     for sentence in settings.notices:
         click.echo(f"resurge: {sentence}", err=True)
     warm = warm_start(settings)
-    launcher_settings.forbid_grpc_fork_hooks()
+    launcher_settings.calm_grpc()
     # late: gRPC costs start-up time, and bad input needs none of it
     agent = importlib.import_module("resurge_launcher.agent")
     return int(agent.run(settings, warm))

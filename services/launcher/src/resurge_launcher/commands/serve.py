@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from resurge_launcher import settings as launcher_settings
 from resurge_launcher.usage import CommandFailed
 
 HOST = "resurge_host"
@@ -17,6 +18,7 @@ def _serve(words: tuple[str, ...]) -> None:
     if importlib.util.find_spec(HOST) is None:
         raise CommandFailed("the control plane is not installed here; install resurge-host beside resurge-launcher.")
     sys.stdout.flush()
+    launcher_settings.calm_grpc()
     os.execv(sys.executable, [sys.executable, "-m", HOST, *words])
 
 

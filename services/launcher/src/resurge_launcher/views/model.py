@@ -106,6 +106,8 @@ def view_of(recovery: rendezvous_pb2.Recovery) -> RecoveryView:
     spans = tuple(_span_of(item, start_ns) for item in recovery.spans)
     end_ns = recovery.end.ToNanoseconds() if recovery.HasField("end") else 0
     last_s = max((span.end_s for span in spans), default=0.0)
+    told_s = (end_ns - start_ns) / _NS if end_ns > start_ns else last_s
+    is_open = recovery.outcome == rendezvous_pb2.RECOVERY_OUTCOME_OPEN  # its end so far may be older than its spans
     incident = recovery.incident
     first = first_fault(recovery.faults or incident.faults)
     return RecoveryView(
@@ -113,7 +115,7 @@ def view_of(recovery: rendezvous_pb2.Recovery) -> RecoveryView:
         trace_id=recovery.trace_id,
         outcome=_OUTCOMES.get(recovery.outcome, "unknown"),
         started=datetime.fromtimestamp(start_ns / _NS, UTC),
-        total_s=(end_ns - start_ns) / _NS if end_ns > start_ns else last_s,
+        total_s=max(told_s, last_s) if is_open else told_s,
         reason=first.because.code if first else "-",
         sentence=first.because.sentence if first else "",
         culprit=fault_place(first),
