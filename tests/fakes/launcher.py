@@ -30,6 +30,7 @@ STEPS = (
 )
 
 COME_BACK_AFTER_S = 0.1
+ASKED_AGAIN = 3
 REFUSED_FOR_GOOD = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -152,6 +153,16 @@ class FakeLauncher(Waits):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.vanish()
+
+    async def until_refused(self, limit_s: float = 10.0) -> grpc.aio.AioRpcError:
+        """As everywhere; but where grpc lost the answer between its own write and the stream's end, ask again."""
+        error = await super().until_refused(limit_s)
+        for _ in range(ASKED_AGAIN):
+            if "Internal error from Core" not in str(error.details()):
+                break
+            await self.attach()
+            error = await super().until_refused(limit_s)
+        return error
 
     # ------------------------------------------------------------------ the stream
 
