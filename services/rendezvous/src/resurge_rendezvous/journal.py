@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 from resurge_libs.core.machine import Machine
 from resurge_libs.engine import sqlite_file
-from resurge_libs.engine.ports import Journal, JournalUnusable
+from resurge_libs.engine.ports import Damage, Journal, JournalUnusable
 from resurge_libs.engine.replay import Restored, restore
 from resurge_libs.engine.sqlite_journal import SqliteJournal
 from resurge_libs.hosting.usage import UsageError
@@ -24,7 +23,7 @@ LOCK_WAIT_S = 2.0
 
 def open_journal(directory: Path, job_id: str) -> SqliteJournal:
     """The journal of the job; without a job id, of whichever job it belongs to. Raises UsageError."""
-    owner = _owner(directory)
+    owner = sqlite_file.owner_of(directory / sqlite_file.FILE_NAME)
     name = "" if owner == "" else (job_id or owner or "")  # made by a service that was told no job: the facts decide
     try:
         return SqliteJournal(directory, name, LOCK_WAIT_S)
@@ -46,7 +45,7 @@ def restored(machine: Machine[Any], journal: Journal, job_id: str) -> Restored[J
             "journal_damaged",
             sentence=found.damage.sentence,
             last_whole_seq=found.damage.last_whole_seq,
-            entries_lost=found.damage.entries_lost,
+            entries_lost=_lost(found.damage),
             set_aside=found.damage.set_aside or None,
         )
     if found.last_seq:
@@ -60,17 +59,5 @@ def restored(machine: Machine[Any], journal: Journal, job_id: str) -> Restored[J
     return found
 
 
-def _owner(directory: Path) -> str | None:
-    """The job that the journal was made for; empty when it was made for none, None when there is nothing to read."""
-    path = directory / sqlite_file.FILE_NAME
-    if not path.exists():
-        return None
-    try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            row = db.execute("SELECT value FROM meta WHERE name = 'job'").fetchone()
-        finally:
-            db.close()
-    except sqlite3.Error:
-        return None
-    return None if row is None else str(row[0])
+def _lost(damage: Damage) -> str:
+    return "unknown" if damage.entries_lost is None else f"at least {damage.entries_lost}"

@@ -89,8 +89,8 @@ class Damage:
     """What a journal lost: everything after `last_whole_seq`."""
 
     last_whole_seq: int
-    entries_lost: int
-    """At least so many; entries that left no trace cannot be counted."""
+    entries_lost: int | None
+    """At least so many; None where what was lost left no trace to count."""
     sentence: str
     set_aside: str = ""
     """Where the damaged file was kept, if it was."""

@@ -12,7 +12,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resurge_libs.engine.entry_wire import NotWhole, entry_from_bytes, snapshot_from_bytes
@@ -20,9 +20,6 @@ from resurge_libs.engine.ports import Damage, Entry, JournalUnusable, Snapshot
 
 FILE_NAME = "journal.sqlite"
 SCHEMA_VERSION = 1
-WAL_HEADER_BYTES = 32
-WAL_FRAME_HEADER_BYTES = 24
-WAL_MAGIC = (0x377F0682, 0x377F0683)
 SNAPSHOTS_KEPT = 2
 ENTRIES_KEPT = 20_000
 """Entries that stay readable behind a snapshot: opening reads the whole file, and must not be slower for an old job."""
@@ -30,6 +27,20 @@ MAX_SET_ASIDE = 1000
 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What a damaged file raises: a broken schema can even break the text of the error."""
+SURROUNDINGS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOLFS,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Result codes that blame what is around the file; every other one blames the file."""
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -94,7 +105,7 @@ def create(path: Path, job: str, content: Content | None = None) -> None:
         db.execute("PRAGMA synchronous=FULL")
         db.executescript(_SCHEMA)
         db.execute("BEGIN")
-        meta = {"schema_version": str(SCHEMA_VERSION), "job": job}
+        meta = {"schema_version": str(SCHEMA_VERSION), "job": job, "job_digest": _job_digest(job)}
         db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         if content is not None:
             if content.snapshot is not None:
@@ -123,32 +134,69 @@ def insert_snapshot(db: sqlite3.Connection, row: SnapshotRow) -> None:
 def connect(path: Path) -> sqlite3.Connection:
     """A connection for the one writer: write-ahead log, every commit on the disk before it returns."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=FULL")
+    try:
+        (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
+        if mode != "wal":  # a garbled header can claim a format that may only be read
+            raise sqlite3.DatabaseError(f"its journal mode stays {mode}")
+        db.execute("PRAGMA synchronous=FULL")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the error blames the file itself, and not the disk, its permissions or another process."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return True
+    return (code & 0xFF) not in SURROUNDINGS
+
+
+def check_pages(db: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError for any damaged page: one that only a later write would meet counts too."""
+    (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
+
+
 def check_identity(path: Path, db: sqlite3.Connection, job: str) -> None:
-    """Raise JournalUnusable when the file belongs to another job or another release."""
+    """Refuse a file of another job or release: JournalUnusable. One that cannot say whose it is: DatabaseError."""
     meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
-    version = meta.get("schema_version")
+    version, owner = meta.get("schema_version"), meta.get("job")
+    if not (isinstance(version, str) and version.isdecimal()):
+        raise sqlite3.DatabaseError("it does not say which schema it has")
     if version != str(SCHEMA_VERSION):
         raise JournalUnusable(
             f"state directory {path.parent} was written with journal schema {version}, this release reads "
             f"{SCHEMA_VERSION}: start the release that wrote it, or give another directory"
         )
-    if meta.get("job") != job:
+    if not isinstance(owner, str) or meta.get("job_digest", _job_digest(owner)) != _job_digest(owner):
+        raise sqlite3.DatabaseError("it does not say whose it is")
+    if owner != job:
         raise JournalUnusable(
-            f"state directory {path.parent} belongs to job {meta.get('job')!r}, not {job!r}: "
+            f"state directory {path.parent} belongs to job {owner!r}, not {job!r}: "
             "give another directory, or the job's own id with --rdzv-id"
         )
 
 
+def owner_of(path: Path) -> str | None:
+    """The job that the file was made for, maybe without a name; None where there is no file or it does not say."""
+    if not path.exists():
+        return None
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
+    except DAMAGE:
+        return None
+    owner = meta.get("job")
+    if not isinstance(owner, str) or meta.get("job_digest", _job_digest(owner)) != _job_digest(owner):
+        return None
+    return owner
+
+
 def read(db: sqlite3.Connection) -> Content:
     """All whole content, from the last whole snapshot on. Raises sqlite3.DatabaseError when the file is damaged."""
-    (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()  # damage that only a later write would meet counts too
-    if verdict != "ok":
-        raise sqlite3.DatabaseError(verdict)
     snapshot = _last_whole(db.execute("SELECT seq, body, chain, body_digest FROM snapshots ORDER BY seq DESC"))
     since = snapshot.seq if snapshot else 0
     chain = snapshot.chain if snapshot else first_chain()
@@ -163,18 +211,19 @@ def salvage(path: Path) -> Content:
     """What a damaged file still holds: rows from the first on, or a snapshot and the rows after it if that is newer."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA writable_schema=ON")  # else a file shorter than its header says is not read at all
-        problem = "its pages are damaged"
-        rows, _ = _whole_prefix(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq"), 0, first_chain())
-        best = Content(None, tuple(rows), problem)
+        forward = list(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq"))
+        backward = list(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq DESC"))
+        rows, _ = _whole_prefix(iter(forward), 0, first_chain())
+        best = Content(None, tuple(rows))
         snapshots = _until_error(db, "SELECT seq, body, chain, body_digest FROM snapshots ORDER BY seq DESC")
         snapshot = _last_whole(snapshots)
         if snapshot is not None:
-            tail = list(_until_error(db, "SELECT seq, body, chain FROM entries ORDER BY seq DESC"))
-            after = [row for row in reversed(tail) if row[0] > snapshot.seq]
+            after = [row for row in reversed(backward) if row[0] > snapshot.seq]
             rows, _ = _whole_prefix(iter(after), snapshot.seq, snapshot.chain)
-            resumed = Content(snapshot, tuple(rows), problem)
+            resumed = Content(snapshot, tuple(rows))
             best = resumed if resumed.last[0] >= best.last[0] else best
-        return best
+        seen = [row[0] for row in (*forward, *backward) if _is_entry_of(row[0], row[1])]
+        return replace(best, problem="its pages are damaged", rows_lost=max(0, *seen, best.last[0]) - best.last[0])
 
 
 def entries_of(content: Content) -> tuple[Entry, ...]:
@@ -195,37 +244,25 @@ def set_aside(path: Path) -> Path:
             break
     else:
         raise JournalUnusable(f"{path.parent} holds {MAX_SET_ASIDE} damaged journals: remove some")
-    shutil.copyfile(path, kept)
-    wal = path.with_name(path.name + "-wal")
-    if wal.exists():
-        shutil.copyfile(wal, kept.with_name(kept.name + "-wal"))
+    wal, kept_wal = path.with_name(path.name + "-wal"), kept.with_name(kept.name + "-wal")
+    try:
+        shutil.copyfile(path, kept)
+        if wal.exists():
+            shutil.copyfile(wal, kept_wal)
+    except OSError:
+        for partial in (kept, kept_wal):  # half a copy helps nobody, and on a full disk it takes the last room
+            partial.unlink(missing_ok=True)
+        raise
     return kept
 
 
-def damage(content: Content, kept: Path, reason: str) -> Damage:
-    """What to say about a salvaged file."""
-    last = content.last[0]
-    lost = f"; at least {content.rows_lost} entries are lost" if content.rows_lost else ""
-    sentence = (
-        f"journal {reason}: recovered to the last whole record, entry {last}{lost}; the damaged file is kept as {kept}"
-    )
-    return Damage(last, content.rows_lost, sentence, str(kept))
-
-
-def torn_log(path: Path) -> bool:
-    """Whether the write-ahead log ends inside a record, as after a cut; look before the file is opened."""
-    try:
-        with open(path.with_name(path.name + "-wal"), "rb") as file:
-            header = file.read(WAL_HEADER_BYTES)
-            size = os.fstat(file.fileno()).st_size
-    except FileNotFoundError:
-        return False
-    if size == 0:
-        return False
-    if len(header) < WAL_HEADER_BYTES or int.from_bytes(header[:4], "big") not in WAL_MAGIC:
-        return True
-    page_bytes = int.from_bytes(header[8:12], "big")
-    return page_bytes == 0 or (size - WAL_HEADER_BYTES) % (WAL_FRAME_HEADER_BYTES + page_bytes) != 0
+def damage(content: Content, kept: Path | None, reason: str) -> Damage:
+    """What to say about a damaged file."""
+    last, count = content.last[0], content.rows_lost
+    lost = f"at least {count} entries are lost" if count else "how many entries are lost is unknown"
+    where = f"the damaged file is kept as {kept}" if kept else "there is no room to keep the damaged file"
+    sentence = f"journal {reason}: recovered to the last whole record, entry {last}; {lost}; {where}"
+    return Damage(last, count or None, sentence, str(kept) if kept else "")
 
 
 def _whole_prefix(found: Iterator[tuple[int, bytes, bytes]], since: int, chain: bytes) -> tuple[list[Row], str]:
@@ -252,9 +289,27 @@ def _last_whole(found: Iterator[tuple[int, bytes, bytes, bytes]]) -> SnapshotRow
     for seq, body, chain, digest in found:
         if not (isinstance(body, bytes) and isinstance(chain, bytes)):
             continue  # a damaged page can show any type in any column
-        if hashlib.sha256(body + chain).digest() == digest:
+        if hashlib.sha256(body + chain).digest() == digest and _is_snapshot_of(seq, body):
             return SnapshotRow(seq, body, chain)
     return None
+
+
+def _is_entry_of(seq: int, body: object) -> bool:
+    try:
+        return isinstance(body, bytes) and entry_from_bytes(body).seq == seq
+    except NotWhole:
+        return False
+
+
+def _is_snapshot_of(seq: int, body: bytes) -> bool:
+    try:
+        return snapshot_from_bytes(body).seq == seq
+    except NotWhole:
+        return False
+
+
+def _job_digest(job: str) -> str:
+    return hashlib.sha256(b"journal of job " + job.encode()).hexdigest()
 
 
 def _until_error(db: sqlite3.Connection, query: str) -> Iterator[tuple]:

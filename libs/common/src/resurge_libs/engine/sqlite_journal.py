@@ -6,6 +6,7 @@ journal takes nothing more, because what follows a gap could not be trusted.
 
 from __future__ import annotations
 
+import errno
 import queue
 import sqlite3
 import threading
@@ -18,6 +19,7 @@ from resurge_libs.engine import sqlite_file
 from resurge_libs.engine.entry_wire import entry_from_bytes, entry_to_bytes, snapshot_to_bytes
 from resurge_libs.engine.ports import Damage, Entry, JournalFailed, JournalUnusable, Replay, Snapshot
 from resurge_libs.engine.sqlite_file import Content, SnapshotRow
+from resurge_libs.engine.sqlite_log import log_problem
 from resurge_libs.engine.state_directory import StateDirectory
 
 MAX_GROUP = 1024
@@ -164,46 +166,53 @@ def _open(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage | N
 
 
 def _open_existing(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage | None]:
-    torn = sqlite_file.torn_log(path)
     if path.stat().st_size == 0:  # made whole before it got its name, so it was cut
-        return _rebuild(path, job, Content(None, ()), "is empty")
+        return _salvaged(path, job, "is empty")
+    log = log_problem(path)
+    kept = _kept_if_there_is_room(path) if log else None  # SQLite drops the bad end of a log as soon as it opens it
     db: sqlite3.Connection | None = None
     try:
         db = sqlite_file.connect(path)
+        sqlite_file.check_pages(db)
         sqlite_file.check_identity(path, db, job)
         content = sqlite_file.read(db)
     except JournalUnusable:
         assert db is not None
         db.close()
         raise
-    except sqlite3.OperationalError as error:
+    except sqlite_file.DAMAGE as error:
         if db is not None:
             db.close()
-        if _is_missing_table(error):
-            return _salvaged(path, job)
-        raise
-    except sqlite_file.DAMAGE:
-        if db is not None:
-            db.close()
-        return _salvaged(path, job)
+        if isinstance(error, sqlite3.Error) and not sqlite_file.is_damage(error):
+            raise
+        return _salvaged(path, job, f"{path} is damaged", kept)
     if content.problem:
         db.close()
-        return _rebuild(path, job, content, content.problem)
-    if torn:
-        sentence = (
-            f"journal {path} was cut inside a record: recovered to the last whole record, entry {content.last[0]}"
-        )
-        return db, content, Damage(content.last[0], 0, sentence)
+        return _rebuild(path, job, content, f"{path}: {content.problem}", kept)
+    if log:
+        return db, content, sqlite_file.damage(content, kept, f"{path}: {log}")
     return db, content, None
 
 
-def _salvaged(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage | None]:
-    kept = sqlite_file.set_aside(path)
+def _kept_if_there_is_room(path: Path) -> Path | None:
+    """A full disk must not keep a job from going on: what is lost then is a record that nothing was answered for."""
+    try:
+        return sqlite_file.set_aside(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return None
+
+
+def _salvaged(
+    path: Path, job: str, reason: str, kept: Path | None = None
+) -> tuple[sqlite3.Connection, Content, Damage | None]:
+    kept = kept or sqlite_file.set_aside(path)
     try:
         content = sqlite_file.salvage(path)
     except sqlite_file.DAMAGE:
         content = Content(None, ())
-    return _rebuild(path, job, content, f"{path} is damaged", kept)
+    return _rebuild(path, job, content, reason, kept)
 
 
 def _rebuild(
@@ -213,7 +222,3 @@ def _rebuild(
     said = sqlite_file.damage(content, kept, reason)
     sqlite_file.create(path, job, content)
     return sqlite_file.connect(path), content, said
-
-
-def _is_missing_table(error: sqlite3.OperationalError) -> bool:
-    return "no such table" in str(error)
