@@ -34,11 +34,12 @@ class Alone:
         self.process: subprocess.Popen[bytes] | None = None
         self._pids: set[int] = set()
 
-    def start(self, program: str, *flags: str, workers: int = 2) -> None:
+    def start(self, program: str, *flags: str, workers: int = 2, job_id: str = "job") -> None:
         script = self.folder / "train.py"
         script.write_text(program)
         command = [sys.executable, "-m", "resurge_launcher", "run", "--state-dir", str(self.state_dir)]
-        command += ["--run-dir", str(self.run_dir), "--rdzv-id", "job", "--nproc-per-node", str(workers), *flags]
+        command += ["--run-dir", str(self.run_dir), "--nproc-per-node", str(workers), *flags]
+        command += ["--rdzv-id", job_id] if job_id else []
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, str(script), str(self.folder)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
@@ -174,6 +175,15 @@ def test_a_rerun_after_a_killed_launcher_goes_on_with_the_same_job(alone: Alone)
     alone.start(FOREVER, "--max-restarts", "2")
     fresh = alone.pids(2)
     assert all(is_alive(pid) for pid in fresh) and alone.control_pid() == control
+
+
+def test_a_control_plane_that_nobody_can_come_back_to_ends_soon_after_its_killed_launcher(alone: Alone):
+    alone.start(FOREVER, "--max-restarts", "2", job_id="")
+    alone.pids(1)
+    control = alone.control_pid()
+    kill(alone.process.pid)
+    alone.process.wait(10)
+    wait_until(lambda: not is_alive(control), 15, "the control plane's end")
 
 
 def test_a_rerun_of_an_ended_job_is_a_new_attempt(alone: Alone):

@@ -51,12 +51,16 @@ class ControlPlan:
     state_dir: Path
     environ: Mapping[str, str]
     config_path: Path | None = None
+    ends_with_launcher: bool = False
+    """Nobody but this launcher knows the job's name: without it the control plane is of no use."""
 
     @property
     def argv(self) -> list[str]:
         """The host program with its arguments."""
         words = [sys.executable, "-P", "-m", HOST, "--targets", "all", "--listen", self.listen.target]
         words += ["--state-dir", str(self.state_dir), "--job-id", self.job_id, "--exit-when-ended"]
+        if self.ends_with_launcher:
+            words += ["--exit-with", str(os.getpid())]
         return words + (["--ft-cfg-path", str(self.config_path)] if self.config_path is not None else [])
 
 

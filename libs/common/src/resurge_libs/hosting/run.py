@@ -77,6 +77,26 @@ class Ending:
             self._timer.cancel()
             self._timer = None
 
+    def follow(self, parent_pid: int) -> None:
+        """End soon after the process that started this one: nobody else can need it."""
+        pidfd = None
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(parent_pid)
+        if pidfd is None or os.getppid() != parent_pid:  # it ended before, and its number may be another's by now
+            self._abandoned()
+            return
+        loop = asyncio.get_running_loop()
+
+        def gone() -> None:
+            loop.remove_reader(pidfd)
+            self._abandoned()
+
+        loop.add_reader(pidfd, gone)
+
+    def _abandoned(self) -> None:
+        self._exit_when_ended = False  # no news of the job calls this off
+        self._after(ENDED_LINGER_S, EXIT_OK, "the launcher that started this control plane is gone")
+
     def _after(self, wait_s: float, code: int, reason: str) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -108,6 +128,8 @@ def run(prog: str, plan: HostPlan) -> int:
 
 async def _serve(prog: str, plan: HostPlan, claimed: StateDir | None) -> int:
     ending = Ending(plan.host.exit_when_ended)
+    if plan.host.exit_with:
+        ending.follow(plan.host.exit_with)
     book = dict(plan.addresses)
     state_dir = plan.host.state_dir
     spans = make_sinks(None if state_dir is None else state_dir / SPANS_NAME, plan.otlp_endpoint)

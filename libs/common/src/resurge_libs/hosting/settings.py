@@ -46,6 +46,7 @@ class HostSettings(ServiceSettings):
     job_id: Annotated[str, "Serve this job only; without it, the first job that comes."] = ""
     addresses: Annotated[tuple[str, ...], "Where services outside this process are: name=endpoint."] = ()
     exit_when_ended: Annotated[bool, "End by itself when the job is over and every launcher knows."] = False
+    exit_with: Annotated[int, "End soon after this parent process has ended; 0 for none."] = 0
     log_json: Annotated[bool, "Write log events as JSON lines."] = False
 
 
