@@ -38,8 +38,8 @@ class Alone:
         script = self.folder / "train.py"
         script.write_text(program)
         command = [sys.executable, "-m", "resurge_launcher", "run", "--state-dir", str(self.state_dir)]
-        command += ["--run-dir", str(self.run_dir), "--nproc-per-node", str(workers), *flags]
         command += ["--rdzv-id", job_id] if job_id else []
+        command += ["--run-dir", str(self.run_dir), "--nproc-per-node", str(workers), *flags]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, str(script), str(self.folder)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
