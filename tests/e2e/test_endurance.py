@@ -16,7 +16,8 @@ from tests.endurance.soak import grown, soak
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-RESTARTS, BASE = 10, 4
+RESTARTS, BASE = 16, 6
+"""Ten restarts are compared, once the first few have filled the allocators."""
 KILL_POINTS = 6
 
 

@@ -31,7 +31,7 @@ class Tolerance:
 
 # Kinds of holdings; a figure of one process or directory, compared between two settled moments.
 TOLERANCES = {
-    "private_mib": Tolerance(8.0, why="the allocator's own slack, and tables that fill up to their bounds"),
+    "private_mib": Tolerance(4.0, why="the allocator's own slack"),
     "children_mib": Tolerance(8.0, why="workers, fork server and stores: their allocators' slack, and who is starting"),
     "descriptors": Tolerance(2, why="a probe or a reconnect that is open just now"),
     "threads": Tolerance(1, why="a pool makes its threads on demand"),

@@ -155,7 +155,11 @@ class FakeLauncher(Waits):
         await self.vanish()
 
     async def until_refused(self, limit_s: float = 10.0) -> grpc.aio.AioRpcError:
-        """As everywhere; but where grpc lost the answer between its own write and the stream's end, ask again."""
+        """As everywhere; but where grpc lost the answer between its own write and the stream's end, ask again.
+
+        A client's write that fails after the end of a call overwrites the status it had (grpc issue 36066). The
+        launcher takes INTERNAL for "it may have been done" and comes back, as this one does.
+        """
         error = await super().until_refused(limit_s)
         for _ in range(ASKED_AGAIN):
             if "Internal error from Core" not in str(error.details()):
