@@ -82,7 +82,7 @@ def _goal(goal: rm.Goal) -> lm.Goal:
             return lm.ParkGoal(goal.because)
         case rm.Exit():
             generation = goal.generation or Generation(0)
-            return lm.ExitGoal(goal.code, goal.because, goal.all_acknowledged, goal.attempt, generation)
+            return lm.ExitGoal(goal.code, goal.because, goal.all_acknowledged, goal.attempt, generation, goal.cause)
         case _:
             assert_never(goal)
 

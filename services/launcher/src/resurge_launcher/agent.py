@@ -41,6 +41,7 @@ from resurge_launcher.team import Shop
 from resurge_launcher.terminal import Terminal
 from resurge_launcher.usage import CommandFailed, UsageProblem, unreachable
 from resurge_launcher.warm.client import WarmStart
+from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
@@ -115,7 +116,7 @@ class _Agent:
         self._times = wire.Times(time.time_ns() - time.monotonic_ns())
         self._endpoint = settings.endpoint or Endpoint(path=str(_control_socket(settings)))
         self._address = ""
-        self._left: asyncio.Future[tuple[int, Because]] | None = None
+        self._left: asyncio.Future[h.ExitWith] | None = None
         self._crash: BaseException | None = None
         self._effects: Effects | None = None  # a fault may come before it is there
         self._colours = log.wants_colours(settings.environ)
@@ -155,8 +156,9 @@ class _Agent:
             tasks.append(self._control.start())
         for task in tasks:
             task.add_done_callback(self._task_ended)
-        code, because = await self._left
-        log.event("launcher_exits", exit_code=code, reason=because.code, sentence=because.sentence)
+        end = await self._left
+        code, because = end.code, end.because
+        log.event("launcher_exits", exit_code=code, cause=end.cause, reason=because.code, sentence=because.sentence)
         await self._stream.stop()
         if self._control is not None:
             await self._control.stop(end_it=self._ends_control(because))
@@ -288,10 +290,10 @@ class _Agent:
         if self._effects is not None:  # a worker that an earlier launcher left behind may speak first
             self._effects.read_pages(generation)
 
-    def _leave(self, code: int, because: Because) -> None:
+    def _leave(self, end: h.ExitWith) -> None:
         assert self._left is not None
         if not self._left.done():
-            self._left.set_result((code, because))
+            self._left.set_result(end)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in self._settings.signals_to_handle:
@@ -318,7 +320,8 @@ class _Agent:
             self._effects.kill_all()
         trace = "".join(traceback.format_exception(error))
         log.event("launcher_failed", error=f"{type(error).__name__}: {error}", trace=trace)
-        self._leave(EXIT_FAILED, Because(Reason.LAUNCHER_FAILED, f"a fault of the launcher itself: {error}"))
+        because = Because(Reason.LAUNCHER_FAILED, f"a fault of the launcher itself: {error}")
+        self._leave(h.ExitWith(EXIT_FAILED, because, EndCause.LAUNCHER_FAILED))
 
 
 def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:

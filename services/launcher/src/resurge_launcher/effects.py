@@ -46,7 +46,7 @@ class Hands:
     upward: Upward
     post: Callable[[h.Event], None]
     now: Callable[[], Instant]
-    leave: Callable[[int, Because], None]
+    leave: Callable[[h.ExitWith], None]
     warm: WarmStart | None = None
 
 
@@ -83,8 +83,8 @@ class Effects:
                 self._mark_pages(action)
             case h.TellFault():
                 self._tell(action)
-            case h.ExitWith(code, because):
-                self._hands.leave(code, because)
+            case h.ExitWith():
+                self._hands.leave(action)
             case _:
                 assert_never(action)
 

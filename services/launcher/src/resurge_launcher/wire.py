@@ -14,6 +14,7 @@ from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunGoal
+from resurge_libs.core.end_cause import end_cause_named
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Reason
@@ -160,6 +161,7 @@ def _goal(desired: attach_pb2.Desired) -> Goal:
                 desired.exit.all_acknowledged,
                 Attempt(desired.exit.attempt),
                 Generation(desired.exit.generation),
+                end_cause_named(desired.exit.cause),
             )
         case other:
             raise BadDesired(f"goal {other!r} is not known to this launcher")

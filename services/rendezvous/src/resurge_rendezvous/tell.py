@@ -59,6 +59,7 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
         case f.Terminated(decision=decision):
             return "job_ended", {
                 "exit_code": decision.exit_code,
+                "cause": decision.cause,
                 "generation": decision.token.generation,
                 **_why(decision.because),
             }

@@ -116,6 +116,7 @@ def _goal_to_proto(goal: Goal, current_generation: int) -> attach_pb2.Desired:
                     all_acknowledged=leave.all_acknowledged,
                     attempt=leave.attempt,
                     generation=leave.generation,
+                    cause=leave.cause,
                 )
             )
         case _:
@@ -220,6 +221,7 @@ def decision_to_proto(decision: TerminalDecision) -> rendezvous_pb2.TerminalDeci
         because=because_to_proto(decision.because),
         at=timestamp(decision.at),
         token=token_to_proto(decision.token),
+        cause=decision.cause,
     )
 
 

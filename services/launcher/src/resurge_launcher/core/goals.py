@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.reasons import Because
 
@@ -59,6 +60,7 @@ class ExitGoal:
     all_acknowledged: bool = False
     attempt: Attempt = NO_ATTEMPT
     generation: Generation = NO_GENERATION
+    cause: EndCause = EndCause.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from resurge_launcher.core.model import (
     Span,
     StoreOffer,
 )
+from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because
@@ -233,6 +234,7 @@ class ExitWith:
 
     code: int
     because: Because
+    cause: EndCause = EndCause.UNKNOWN
 
 
 class NodePhase(StrEnum):

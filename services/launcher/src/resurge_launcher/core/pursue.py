@@ -38,6 +38,7 @@ from resurge_launcher.core.model import (
     TearingDown,
 )
 from resurge_launcher.core.observe import crew_of
+from resurge_libs.core.end_cause import end_cause_of
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
@@ -253,7 +254,9 @@ def _from_exiting(state: LauncherState, phase: Exiting, rules: Rules, now: Insta
 
 
 def _exited(state: LauncherState, exited: Exited, because: Because) -> Move:
-    return replace(state, phase=exited), (h.ExitWith(exited.code, because),), because
+    decided = state.goal if isinstance(state.goal, ExitGoal) else None
+    cause = decided.cause if decided is not None else end_cause_of(because.code)
+    return replace(state, phase=exited), (h.ExitWith(exited.code, because, cause),), because
 
 
 def _gone(teardown: Teardown, rules: Rules, now: Instant) -> bool:

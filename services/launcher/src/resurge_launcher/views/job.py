@@ -34,7 +34,8 @@ def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
 def decision_sentence(decision: rendezvous_pb2.TerminalDecision) -> str:
     """How the job ended, in one sentence."""
     at = decision.at.ToDatetime().strftime(" at %Y-%m-%d %H:%M:%S UTC") if decision.HasField("at") else ""
-    return f"exit code {decision.exit_code}{at}{_why(decision.because)}"
+    cause = f" ({decision.cause})" if decision.cause else ""
+    return f"exit code {decision.exit_code}{cause}{at}{_why(decision.because)}"
 
 
 def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.Node]) -> Table:

@@ -6,6 +6,7 @@ to every launcher that comes later.
 
 from __future__ import annotations
 
+from resurge_libs.core.end_cause import EndCause, end_cause_of
 from resurge_libs.core.ids import FencingToken
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_SUCCESS
@@ -26,15 +27,19 @@ from resurge_rendezvous.core.recoveries import close_as_started, close_recovery
 from resurge_rendezvous.core.shards import ShardMap
 
 
-def terminate(d: Draft, exit_code: int, because: Because) -> None:
-    """Record the end of the attempt and tell everybody; a later end changes nothing."""
+def terminate(d: Draft, exit_code: int, because: Because, cause: EndCause | None = None) -> None:
+    """Record the end of the attempt and tell everybody; a later end changes nothing.
+
+    `cause` where it is another than the reason's own, as for a STOP that was latched earlier.
+    """
     if isinstance(d.job.stage, (Ended, Unopened)):
         return
     if d.job.open_incident is not None:
         close_recovery(d, RecoveryOutcome.ENDED, because, d.stamp.wall)
     # the number of the last generation, never of one to come: launchers remember it and present it later
     token = FencingToken(d.spec.job_id, d.job.attempt, d.job.generation)
-    d.record(f.Terminated(TerminalDecision(exit_code, because, d.stamp.wall, token)))
+    cause = end_cause_of(because.code) if cause is None else cause
+    d.record(f.Terminated(TerminalDecision(exit_code, because, d.stamp.wall, token, cause)))
     holders = ShardMap.of((seat.node, None) for seat in d.seen.seats.values() if seat.lease is not None)
     d.see(
         unacknowledged=holders,

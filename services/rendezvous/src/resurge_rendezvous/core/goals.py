@@ -54,7 +54,8 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
         case Ended(decision):
             acknowledged = len(seen.unacknowledged) == 0
             token = decision.token
-            return Exit(decision.exit_code, decision.because, acknowledged, token.attempt, token.generation)
+            code, because, cause = decision.exit_code, decision.because, decision.cause
+            return Exit(code, because, acknowledged, token.attempt, token.generation, cause)
         case _:
             assert_never(job.stage)
 

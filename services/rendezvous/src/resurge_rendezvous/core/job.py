@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import (
     Attempt,
     Cycle,
@@ -190,6 +191,7 @@ class TerminalDecision:
     because: Because
     at: Wall
     token: FencingToken
+    cause: EndCause = EndCause.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

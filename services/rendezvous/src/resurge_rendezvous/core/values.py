@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because
@@ -211,6 +212,7 @@ class Exit:
     all_acknowledged: bool
     attempt: Attempt
     generation: Generation
+    cause: EndCause = EndCause.UNKNOWN
 
 
 Goal = Run | Down | Park | Exit

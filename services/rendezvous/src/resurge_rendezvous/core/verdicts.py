@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from resurge_libs.core.budget import Budget
+from resurge_libs.core.end_cause import EndCause, end_cause_of
 from resurge_libs.core.ids import IncidentId, NodeId
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
@@ -83,13 +84,20 @@ def latch(d: Draft, incident: Incident, verdict: Verdict) -> None:
     d.because = verdict.because
     match verdict.kind:
         case VerdictKind.STOP:
-            terminate(d, verdict.exit_code or EXIT_FAILED, verdict.because)
+            terminate(d, verdict.exit_code or EXIT_FAILED, verdict.because, _cause_of(d, verdict))
         case VerdictKind.SHUTDOWN:
             terminate(d, verdict.exit_code, verdict.because)
         case VerdictKind.RESTART | VerdictKind.RESTART_EXCLUDING:
             exclude_all(d, verdict)
             if verdict.delay_s > 0:
                 d.set_timers(not_before=after(d.now, verdict.delay_s))
+
+
+def _cause_of(d: Draft, verdict: Verdict) -> EndCause:
+    """A latched STOP ends the job for what latched it."""
+    if verdict.because.code is Reason.NO_RESTART_LATCHED and d.job.no_restart is not None:
+        return end_cause_of(d.job.no_restart.because.code)
+    return end_cause_of(verdict.because.code)
 
 
 def _held(d: Draft, verdict: Verdict) -> Verdict:

@@ -272,18 +272,20 @@ class Park(_message.Message):
     def __init__(self, because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
 
 class Exit(_message.Message):
-    __slots__ = ("code", "because", "all_acknowledged", "attempt", "generation")
+    __slots__ = ("code", "because", "all_acknowledged", "attempt", "generation", "cause")
     CODE_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
     ALL_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     code: int
     because: _ids_pb2.Because
     all_acknowledged: bool
     attempt: int
     generation: int
-    def __init__(self, code: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., all_acknowledged: bool = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ...) -> None: ...
+    cause: str
+    def __init__(self, code: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., all_acknowledged: bool = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., cause: _Optional[str] = ...) -> None: ...
 
 class BeatReply(_message.Message):
     __slots__ = ("sequence", "launcher_sent", "received", "sent", "lease_ttl")

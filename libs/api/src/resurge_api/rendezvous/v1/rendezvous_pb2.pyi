@@ -119,16 +119,18 @@ class Job(_message.Message):
     def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ...) -> None: ...
 
 class TerminalDecision(_message.Message):
-    __slots__ = ("exit_code", "because", "at", "token")
+    __slots__ = ("exit_code", "because", "at", "token", "cause")
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     exit_code: int
     because: _ids_pb2.Because
     at: _timestamp_pb2.Timestamp
     token: _ids_pb2.FencingToken
-    def __init__(self, exit_code: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ...) -> None: ...
+    cause: str
+    def __init__(self, exit_code: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cause: _Optional[str] = ...) -> None: ...
 
 class RecoverySpan(_message.Message):
     __slots__ = ("span", "node_id", "clock_error")
