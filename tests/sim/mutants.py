@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,6 +159,11 @@ def mutated(mutant: Mutant) -> Iterator[None]:
             setattr(module, name, right)
         for module, name, table in tables:
             setattr(module, name, table)
+
+
+def named(name: str) -> AbstractContextManager[None]:
+    """The cores with the fault of that name in them."""
+    return mutated(next(mutant for mutant in MUTANTS if mutant.name == name))
 
 
 def hunt(mutant: Mutant, seeds: int = MOST_SEEDS) -> tuple[int, str] | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from signal import SIGTERM
+from typing import Any
 
 from resurge_launcher.core.model import OnLostControl
 from tests.sim.model_worker import Habits
@@ -49,15 +50,17 @@ def _pause_s(chance: Random) -> float:
 
 
 def _slow_link(world: World, chance: Random) -> None:
-    link = world.net.link(_node(world, chance))
-    link.slow_s = chance.choice([0.0, 0.2, 2.0])
+    world.slow_link(_node(world, chance), chance.choice([0.0, 0.2, 2.0]))
 
 
 def _policy(world: World, chance: Random) -> None:
-    mood = world.service.policy
-    mood.dead, mood.mute = chance.random() < 0.3, chance.random() < 0.3
-    mood.slowest_s = chance.choice([0.01, 1.0, 4.0])
-    mood.excludes, mood.stops = chance.choice([0.0, 0.5]), chance.choice([0.0, 0.0, 0.2])
+    world.set_policy(
+        dead=chance.random() < 0.3,
+        mute=chance.random() < 0.3,
+        slowest_s=chance.choice([0.01, 1.0, 4.0]),
+        excludes=chance.choice([0.0, 0.5]),
+        stops=chance.choice([0.0, 0.0, 0.2]),
+    )
 
 
 def _old_write(world: World, chance: Random) -> None:
@@ -157,15 +160,31 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
     )
 
 
-def plan(world: World) -> list[str]:
-    """Put this seed's rudeness on the world's timeline; the names of what it may do."""
-    chance = Random(f"rudeness {world.setup.seed}")
+def planned(seed: int) -> list[tuple[float, Rude]]:
+    """What a seed does, and when."""
+    chance = Random(f"rudeness {seed}")
     pace = chance.choice([0.3, 1.0, 1.0, 2.5])
-    chosen = [rude for rude in RUDENESS if chance.random() < rude.share]
-    for rude in chosen:
+    acts: list[tuple[float, Rude]] = []
+    for rude in [rude for rude in RUDENESS if chance.random() < rude.share]:
         at_s = chance.expovariate(rude.per_hour * pace / 3600)
         while at_s < RUDE_FOR_S:
-            own = Random(f"{world.setup.seed} {rude.name} {at_s}")
-            world.at(at_s, lambda rude=rude, own=own: rude.act(world, own))
+            acts.append((at_s, rude))
             at_s += chance.expovariate(rude.per_hour * pace / 3600)
-    return [rude.name for rude in chosen]
+    return acts
+
+
+def plan(world: World, through: Callable[[World], Any] = lambda world: world) -> None:
+    """Put this seed's rudeness on the world's timeline; `through` may stand between the acts and the world."""
+    seed = world.setup.seed
+    for at_s, rude in planned(seed):
+        own = Random(f"{seed} {rude.name} {at_s}")
+        world.at(at_s, lambda rude=rude, own=own: rude.act(through(world), own))
+
+
+def coverage(seeds: int) -> dict[str, int]:
+    """How often each kind of rudeness happens in the first seeds."""
+    drawn = dict.fromkeys((rude.name for rude in RUDENESS), 0)
+    for seed in range(seeds):
+        for _, rude in planned(seed):
+            drawn[rude.name] += 1
+    return drawn

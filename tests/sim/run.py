@@ -2,6 +2,7 @@
 
 python -m tests.sim --seeds 1000        many worlds
 python -m tests.sim --seed 41           one world, with its last lines whatever its end
+python -m tests.sim --shrink 41         the same failure by the fewest verbs; --name NAME keeps it as scripts/NAME.txt
 python -m tests.sim --script FILE       one script, with its transcript
 """
 
@@ -16,6 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +86,7 @@ def run_many(first: int, count: int, jobs: int) -> Iterator[Outcome]:
 def show_failure(outcome: Outcome) -> None:
     print(f"\nseed {outcome.seed} fails at {outcome.world_s:.3f} s: {outcome.failure}")
     print(outcome.tail)
-    print(f"again: python -m tests.sim --seed {outcome.seed}")
+    print(f"again: python -m tests.sim --seed {outcome.seed}; short: python -m tests.sim --shrink {outcome.seed}")
 
 
 def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: tuple[int, int] | None) -> None:
@@ -114,7 +116,8 @@ def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: tuple[
 
 
 def main() -> int:
-    from tests.sim.mutants import hunt_all  # it runs worlds itself
+    from tests.sim.mutants import hunt_all, named  # they run worlds themselves
+    from tests.sim.shrink import shrink_for_people
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=100)
@@ -125,11 +128,22 @@ def main() -> int:
     parser.add_argument("--until", type=float, help="stop that world at this time, before its peace")
     parser.add_argument("--script", type=Path, help="run one script and print its transcript")
     parser.add_argument("--no-mutants", action="store_true", help="hunt no faults put into the cores on purpose")
+    parser.add_argument("--coverage", action="store_true", help="only tell how often each rudeness is in the seeds")
+    parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing seed short")
+    parser.add_argument("--name", help="keep what --shrink found as a script of this name")
+    parser.add_argument("--mutant", help="with --shrink: put this fault into the cores first")
     parser.add_argument("--rewrite", action="store_true", help="write the transcripts of all scripts anew")
     options = parser.parse_args()
     if options.rewrite:
         script.rewrite()
         return 0
+    if options.coverage:
+        for name, count in rudeness.coverage(options.seeds).items():
+            print(f"{count:6d} x {name}")
+        return 0
+    if options.shrink is not None:
+        with named(options.mutant) if options.mutant else nullcontext():
+            return shrink_for_people(options.shrink, options.name)
     if options.script is not None:
         print(script.perform(options.script.read_text()))
         return 0

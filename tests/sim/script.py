@@ -8,16 +8,23 @@ by line; when and why are there to be read.
 from __future__ import annotations
 
 import dataclasses
+import enum
+import inspect
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
+from resurge_launcher.core.model import OnLostControl
 from tests.sim.model_worker import Habits
 from tests.sim.transcript import text
+from tests.sim.verbs import Verbs
 from tests.sim.world import Setup, World
 
 SEPARATOR = "----"
 FOLDER = Path(__file__).with_name("scripts")
+UNTOLD = frozenset({"seed", "limits", "habits", "keep_lines"})
+"""What `world_line` does not tell by itself."""
 
 
 def split(source: str) -> tuple[list[str], list[str]]:
@@ -30,11 +37,16 @@ def split(source: str) -> tuple[list[str], list[str]]:
 def perform(source: str) -> str:
     """Run a script; its transcript."""
     verbs, _ = split(source)
-    world = _world(verbs[0])
-    for verb in verbs[1:]:
-        _do(world, shlex.split(verb))
-    world.oracle.check()
+    world = make_world(verbs[0])
+    play(world, verbs[1:])
     return text(world.lines)
+
+
+def play(world: World, verbs: list[str]) -> None:
+    """Do what the lines after the first say, and let the oracle judge the end. Raises what is broken."""
+    for verb in verbs:
+        do(world, verb)
+    world.oracle.check()
 
 
 def gist(lines: list[str]) -> list[str]:
@@ -49,29 +61,70 @@ def rewrite() -> None:
         path.write_text(f"{head}{SEPARATOR}\n{perform(path.read_text())}\n")
 
 
+def world_line(setup: Setup) -> str:
+    """The first line of a script that makes this world."""
+    usual, habits = Setup(), Habits()
+    told = {"seed": setup.seed}
+    told |= {f.name: getattr(setup, f.name) for f in dataclasses.fields(Setup) if f.name not in UNTOLD}
+    told |= {f.name: getattr(setup.habits, f.name) for f in dataclasses.fields(Habits)}
+    known = {f.name: getattr(usual, f.name) for f in dataclasses.fields(Setup) if f.name != "seed"}
+    known |= {f.name: getattr(habits, f.name) for f in dataclasses.fields(Habits)}
+    return " ".join(["world", *(f"{name}={_word(value)}" for name, value in told.items() if value != known.get(name))])
+
+
+def act_line(verb: str, now_s: float, args: tuple[object, ...], named: dict[str, object]) -> str:
+    """The line of a verb that was used at a time of a world."""
+    signature = inspect.signature(getattr(Verbs, verb))
+    given = signature.bind(None, *args, **named).arguments
+    at_s = given.pop("at_s", None)
+    places, words = [], []
+    for name, value in list(given.items())[1:]:
+        if signature.parameters[name].default is inspect.Parameter.empty:
+            places.append(_word(value))
+        elif value != signature.parameters[name].default:
+            words.append(f"{name}={_word(value)}")
+    return " ".join(["at", repr(now_s if at_s is None else at_s), verb, *places, *words])
+
+
+def _word(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case enum.IntEnum():
+            return str(int(value))
+        case enum.Enum():
+            return str(value.value)
+        case _:
+            return str(value)
+
+
 def _value(word: str) -> object:
     for kind in (int, float):
         try:
             return kind(word)
         except ValueError:
             continue
-    return {"yes": True, "no": False}.get(word, word)
+    return {"yes": True, "no": False, "none": None}.get(word, word)
 
 
-def _named(words: list[str]) -> dict[str, object]:
+def _named(words: list[str]) -> dict[str, Any]:
     return {name: _value(value) for name, _, value in (word.partition("=") for word in words)}
 
 
-def _world(line: str) -> World:
+def make_world(line: str, keep_lines: int = 0) -> World:
+    """The world of a script's first line."""
     kind, *words = shlex.split(line)
     assert kind == "world", f"a script begins with a world, not with {line!r}"
     named = _named(words)
     habits = {f.name: named.pop(f.name) for f in dataclasses.fields(Habits) if f.name in named}
-    return World(Setup(habits=Habits(**habits), keep_lines=0, **named))
+    if "on_lost_control" in named:
+        named["on_lost_control"] = OnLostControl(named["on_lost_control"])
+    return World(Setup(habits=Habits(**habits), keep_lines=keep_lines, **named))
 
 
-def _do(world: World, words: list[str]) -> None:
-    match words:
+def do(world: World, line: str) -> None:
+    """One line of a script after its first."""
+    match words := shlex.split(line):
         case ["run", "until", "quiet"]:
             world.run_until_quiet()
         case ["run", until_s]:

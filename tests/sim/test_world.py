@@ -10,6 +10,8 @@ from tests.sim.run import run_seed
 from tests.sim.world import NotQuiet, World
 
 SEEDS = 150
+DRAWN_FROM, LEAST_DRAWN = 300, 8
+"""So often at least each kind of rudeness happens in so many seeds."""
 CHUNKS = 10
 SCRIPTS = sorted(script.FOLDER.glob("*.txt"))
 
@@ -38,11 +40,9 @@ def test_scripts_give_their_transcripts(path):
     assert len(expected) > 10
 
 
-def test_every_rudeness_happens_in_the_short_run():
-    happened = set()
-    for seed in range(SEEDS):
-        happened |= set(rudeness.plan(World(rudeness.setup_of(seed))))
-    assert happened == {rude.name for rude in rudeness.RUDENESS}
+def test_every_rudeness_is_within_reach_of_seeds():
+    drawn = rudeness.coverage(DRAWN_FROM)
+    assert not {name: count for name, count in drawn.items() if count < LEAST_DRAWN}
 
 
 def test_the_oracle_sees_a_commit_behind_a_later_generation():

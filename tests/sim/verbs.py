@@ -11,15 +11,15 @@ from resurge_launcher.core.model import OnExcluded
 from resurge_launcher.core.model import Rules as LauncherRules
 from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_rendezvous.core import model as rm
+from tests.sim.control_verbs import ControlVerbs
 from tests.sim.launcher import Launcher
 from tests.sim.model_worker import Process
-from tests.sim.process import SimProcess
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 
-class Verbs:
+class Verbs(ControlVerbs):
     """The verbs of a world."""
 
     # -------------------------------------------------------------------------------------------------- launchers
@@ -104,9 +104,6 @@ class Verbs:
 
         self.at(at_s, act)
 
-    def _still_paused(self: World, process: SimProcess, until_s: float) -> bool:
-        return process.alive and process.paused and self.now_s < until_s
-
     def second_launcher(self: World, node: str, at_s: float | None = None, *, take_over: bool = False) -> None:
         """Somebody starts another launcher of a node that has one."""
 
@@ -174,7 +171,7 @@ class Verbs:
 
         self.at(at_s, act)
 
-    # ---------------------------------------------------------------------------------------- network and services
+    # ---------------------------------------------------------------------------------------- ----------- network
 
     def cut(
         self: World, node: str, for_s: float, at_s: float | None = None, *, up: bool = True, down: bool = True
@@ -186,48 +183,6 @@ class Verbs:
             self.log(node, f"is cut off ({'up ' if up else ''}{'down ' if down else ''}) for {for_s:.1f} s")
             self.net.block(node, up=up, down=down)
             self.timeline.after(for_s, lambda: self.net.heal(node))
-
-        self.at(at_s, act)
-
-    def kill_service(self: World, at_s: float | None = None, *, down_s: float = 0.5) -> None:
-        """SIGKILL of the control plane; it is started again."""
-
-        def act() -> None:
-            if self.service.alive:
-                self.log("rdzv", f"is killed, back in {down_s:.1f} s")
-                self.service.kill()
-                self.timeline.after(down_s, self._revive_service)
-
-        self.at(at_s, act)
-
-    def _revive_service(self: World) -> None:
-        if not self.service.alive:
-            self.service.start()
-
-    def pause_service(self: World, for_s: float, at_s: float | None = None) -> None:
-        """SIGSTOP of the control plane."""
-
-        def act() -> None:
-            if not self.service.alive or self.service.paused:
-                return
-            self.log("rdzv", f"stands still for {for_s:.1f} s")
-            self.service.pause(for_s)
-            until_s = self.now_s + for_s
-            for stream in self.net.streams:
-                self.net.watch_client(stream, partial(self._still_paused, self.service, until_s))
-
-        self.at(at_s, act)
-
-    def lose_journal(self: World, at_s: float | None = None, *, last: int | None = None, down_s: float = 0.5) -> None:
-        """The control plane dies and its disk has forgotten the last entries, or everything."""
-
-        def act() -> None:
-            if self.service.alive:
-                self.faulted = True
-                self.log("rdzv", f"is killed and loses {'its journal' if last is None else f'{last} entries'}")
-                self.service.kill()
-                self.service.lose_journal(last)
-                self.timeline.after(down_s, self._revive_service)
 
         self.at(at_s, act)
 
