@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "recoveries": ("resurge_launcher.commands.recoveries", "Show what each recovery did and how long each phase took."),
     "explain": ("resurge_launcher.commands.explain", "Say why an incident got its verdict, rule by rule."),
     "verdict": ("resurge_launcher.commands.verdict", "Show how the job ended; --exit-code for batch scripts."),
+    "report": ("resurge_launcher.commands.report", "Show where the job's time went: goodput, lost steps, each phase."),
     "shutdown": ("resurge_launcher.commands.shutdown", "End the job as asked."),
 })  # fmt: skip
 

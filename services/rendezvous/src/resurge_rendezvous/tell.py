@@ -26,7 +26,7 @@ def fact(what: Fact, because: Because) -> None:
 def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
     """The event's name and its own fields; None for what is not told."""
     match what:
-        case f.StoreWritten() | f.RequestAnswered() | f.MilestoneKnown() | f.NodeFinished():
+        case f.StoreWritten() | f.RequestAnswered() | f.MilestoneKnown() | f.NodeFinished() | f.TimeBooked():
             return None
         case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
             return _of_incident(what)

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_libs.core.ids import IncidentId
+from resurge_libs.core.ledger import Doing, Ledger
 from resurge_libs.core.trace_ids import trace_id_of
 from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.traceparent import TraceContext
@@ -177,7 +178,28 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
         job.token.CopyFrom(token_to_proto(view.token))
     if view.decision is not None:
         job.decision.CopyFrom(decision_to_proto(view.decision))
+    if view.ledger.begun is not None:
+        job.ledger.CopyFrom(ledger_to_proto(view.ledger))
     return job
+
+
+def ledger_to_proto(ledger: Ledger) -> rendezvous_pb2.Ledger:
+    """Where the wall time went."""
+    accounts = {
+        doing.lower(): duration(ledger.of(doing))
+        for doing in Doing
+        if doing is not Doing.TRAINING  # its accounts are productive and lost
+    }
+    return rendezvous_pb2.Ledger(
+        begun=timestamp(ledger.begun or 0.0),
+        reached=timestamp(ledger.reached),
+        doing=rendezvous_pb2.Activity.Value(f"ACTIVITY_{ledger.doing}"),
+        productive=duration(ledger.productive_s),
+        lost=duration(ledger.lost_s),
+        lost_steps=ledger.lost_steps,
+        unmeasured=duration(ledger.unmeasured_s),
+        **accounts,
+    )
 
 
 def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:

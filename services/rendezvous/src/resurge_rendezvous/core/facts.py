@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, NodeId, RequestId
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.job import (
@@ -221,6 +222,13 @@ class RequestAnswered:
     answer: PutDone | Added | Swapped | Deleted | OrderTaken
 
 
+@dataclass(frozen=True, slots=True)
+class TimeBooked:
+    """What the job spent its time on since the last of these."""
+
+    bookings: tuple[Booking, ...]
+
+
 Fact = (
     JobOpened
     | AttemptRaised
@@ -246,4 +254,5 @@ Fact = (
     | Terminated
     | StoreWritten
     | RequestAnswered
+    | TimeBooked
 )

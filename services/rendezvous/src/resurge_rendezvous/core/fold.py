@@ -7,9 +7,11 @@ other rules, and raises `Impossible`. Pure.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import assert_never
 
 from resurge_libs.core.ids import Cycle, Generation
+from resurge_libs.core.ledger import Ledger
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.job import (
     Answered,
@@ -72,13 +74,13 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             return replace(job, charges=(*job.charges, charge))
         case f.MilestoneKnown(kind):
             return replace(job, known_milestones=job.known_milestones | {kind})
-        case f.StoreWritten(key, None):
-            return replace(job, store={other: entry for other, entry in job.store.items() if other != key})
         case f.StoreWritten(key, entry):
-            assert entry is not None
-            return replace(job, store={**job.store, key: entry})
+            kept = {other: known for other, known in job.store.items() if other != key or entry is not None}
+            return replace(job, store=kept if entry is None else {**kept, key: entry})
         case f.RequestAnswered(request, answer):
             return replace(job, answers=_within_bounds((*job.answers, Answered(request, answer))))
+        case f.TimeBooked(bookings):
+            return replace(job, ledger=reduce(Ledger.booked, bookings, job.ledger))
         case _:
             assert_never(fact)
 

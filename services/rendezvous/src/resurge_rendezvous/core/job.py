@@ -22,6 +22,7 @@ from resurge_libs.core.ids import (
     RequestId,
 )
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.reasons import SILENCES, Because
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.nodes import NodeEntry, NodeTable
@@ -327,6 +328,8 @@ class Job:
     records: tuple[RecoveryRecord, ...] = ()
     store: Mapping[str, StoreEntry] = field(default_factory=dict)
     answers: tuple[Answered, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the wall time went."""
 
     @property
     def restarts_spent(self) -> int:

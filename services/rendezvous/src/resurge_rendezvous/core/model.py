@@ -60,6 +60,7 @@ from resurge_rendezvous.core.facts import (
     SplitRuledOut,
     StoreWritten,
     Terminated,
+    TimeBooked,
     VerdictLatched,
     WouldExclude,
 )
@@ -240,6 +241,7 @@ __all__ = [
     "TerminalDecision",
     "Terminated",
     "Tick",
+    "TimeBooked",
     "Timers",
     "Unopened",
     "VerdictArrived",

@@ -13,6 +13,7 @@ from operator import attrgetter
 from resurge_libs.core.ids import Incarnation, IncidentId, NodeId
 from resurge_libs.core.instant import Instant, Wall, earliest
 from resurge_libs.core.lease import Lease
+from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Job, RecoverySpan
 from resurge_rendezvous.core.shards import ShardMap
@@ -158,6 +159,10 @@ class Presence:
     spans_of: IncidentId | None = None
     waits_for: Because | None = None
     """What the next round waits for."""
+    bookings: tuple[Booking, ...] = ()
+    """Of the ledger, not journaled yet."""
+    last_step: int | None = None
+    """The highest step that an exit record of the newest generation names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import restored_watch
 from resurge_rendezvous.core.store import on_store
 from resurge_rendezvous.core.ticking import on_paused, on_tick
+from resurge_rendezvous.core.timekeeping import keep_time
 from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
 
 RULES_VERSION = 2
@@ -66,6 +67,7 @@ class RendezvousMachine:
         _handle(d, event)
         if not isinstance(event, (e.BeatReceived, e.BeatsReceived)):
             advance(d)
+            keep_time(d, state.durable, event)
         return d.finish()
 
     def next_deadline(self, state: RdzvState) -> Instant | None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, IncidentId, NodeId
+from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core.job import (
     Assignment,
@@ -23,6 +24,7 @@ from resurge_rendezvous.core.nodes import NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, RdzvState, Seat
 from resurge_rendezvous.core.recoveries import open_record
 from resurge_rendezvous.core.rules import order_key
+from resurge_rendezvous.core.timekeeping import ledger_of
 from resurge_rendezvous.core.values import JobSpec, NodePhase
 
 
@@ -78,6 +80,7 @@ class JobView:
     decision: TerminalDecision | None
     all_acknowledged: bool
     """The job has ended and every launcher knows it, or its lease is over."""
+    ledger: Ledger
 
 
 def job_view(state: RdzvState) -> JobView:
@@ -97,6 +100,7 @@ def job_view(state: RdzvState) -> JobView:
         nodes=tuple(node_view(state, entry) for entry in sorted(job.nodes, key=order_key)),
         decision=job.stage.decision if isinstance(job.stage, Ended) else None,
         all_acknowledged=isinstance(job.stage, Ended) and len(seen.unacknowledged) == 0,
+        ledger=ledger_of(state),
     )
 
 

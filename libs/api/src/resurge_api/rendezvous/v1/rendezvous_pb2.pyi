@@ -33,6 +33,17 @@ class NodeStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NODE_STANDING_LOST: _ClassVar[NodeStanding]
     NODE_STANDING_SILENT: _ClassVar[NodeStanding]
 
+class Activity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTIVITY_UNSPECIFIED: _ClassVar[Activity]
+    ACTIVITY_WAITING: _ClassVar[Activity]
+    ACTIVITY_RENDEZVOUS: _ClassVar[Activity]
+    ACTIVITY_START: _ClassVar[Activity]
+    ACTIVITY_RESTORE: _ClassVar[Activity]
+    ACTIVITY_TRAINING: _ClassVar[Activity]
+    ACTIVITY_DETECTION: _ClassVar[Activity]
+    ACTIVITY_TEARDOWN: _ClassVar[Activity]
+
 class RecoveryOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     RECOVERY_OUTCOME_UNSPECIFIED: _ClassVar[RecoveryOutcome]
@@ -52,6 +63,14 @@ NODE_STANDING_SPARE: NodeStanding
 NODE_STANDING_EXCLUDED: NodeStanding
 NODE_STANDING_LOST: NodeStanding
 NODE_STANDING_SILENT: NodeStanding
+ACTIVITY_UNSPECIFIED: Activity
+ACTIVITY_WAITING: Activity
+ACTIVITY_RENDEZVOUS: Activity
+ACTIVITY_START: Activity
+ACTIVITY_RESTORE: Activity
+ACTIVITY_TRAINING: Activity
+ACTIVITY_DETECTION: Activity
+ACTIVITY_TEARDOWN: Activity
 RECOVERY_OUTCOME_UNSPECIFIED: RecoveryOutcome
 RECOVERY_OUTCOME_OPEN: RecoveryOutcome
 RECOVERY_OUTCOME_RECOVERED: RecoveryOutcome
@@ -97,7 +116,7 @@ class Node(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., host: _Optional[str] = ..., standing: _Optional[_Union[NodeStanding, str]] = ..., phase: _Optional[_Union[_attach_pb2.NodePhase, str]] = ..., generation: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., domain: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision")
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +126,7 @@ class Job(_message.Message):
     INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
     spec: _attach_pb2.JobSpec
     token: _ids_pb2.FencingToken
     cycle: int
@@ -116,7 +136,38 @@ class Job(_message.Message):
     incident_id: str
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     decision: TerminalDecision
-    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ...) -> None: ...
+    ledger: Ledger
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ...) -> None: ...
+
+class Ledger(_message.Message):
+    __slots__ = ("begun", "reached", "doing", "productive", "lost", "detection", "teardown", "rendezvous", "start", "restore", "waiting", "lost_steps", "unmeasured")
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    DOING_FIELD_NUMBER: _ClassVar[int]
+    PRODUCTIVE_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    DETECTION_FIELD_NUMBER: _ClassVar[int]
+    TEARDOWN_FIELD_NUMBER: _ClassVar[int]
+    RENDEZVOUS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    LOST_STEPS_FIELD_NUMBER: _ClassVar[int]
+    UNMEASURED_FIELD_NUMBER: _ClassVar[int]
+    begun: _timestamp_pb2.Timestamp
+    reached: _timestamp_pb2.Timestamp
+    doing: Activity
+    productive: _duration_pb2.Duration
+    lost: _duration_pb2.Duration
+    detection: _duration_pb2.Duration
+    teardown: _duration_pb2.Duration
+    rendezvous: _duration_pb2.Duration
+    start: _duration_pb2.Duration
+    restore: _duration_pb2.Duration
+    waiting: _duration_pb2.Duration
+    lost_steps: int
+    unmeasured: _duration_pb2.Duration
+    def __init__(self, begun: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reached: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., doing: _Optional[_Union[Activity, str]] = ..., productive: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lost: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., detection: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., teardown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., rendezvous: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., restore: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lost_steps: _Optional[int] = ..., unmeasured: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TerminalDecision(_message.Message):
     __slots__ = ("exit_code", "because", "at", "token", "cause")
