@@ -14,6 +14,7 @@ S9   the policy is dead, mute or slow in many worlds, and all of this still hold
 S10  the fold of the durable facts equals the live durable state after each entry, and through the codec at each start
 S11  a launcher that has control when the job ends exits with the job's code
 S13  while nothing failed, no launcher signals a worker, whatever becomes of the services
+The accounts of the ledger sum up to its wall time after each entry.
 Not checked here: S12 (no log aggregator yet).
 """
 
@@ -23,6 +24,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from resurge_launcher.core.goals import ExitGoal, RunGoal
+from resurge_libs.core.ledger import Doing
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
@@ -88,6 +90,7 @@ class Oracle:
             self.world.log("rdzv", f"{type(fact).__name__}: {step.reason}")
             self._fact(fact, live)
         self._budget(live)
+        self._time(live)
 
     def _fact(self, fact: Any, live: rm.Job) -> None:
         match fact:
@@ -105,6 +108,13 @@ class Oracle:
                     self.fail("S1", f"the store took {key!r} of generation {entry.generation}")
             case _:
                 self._note(fact, live)
+
+    def _time(self, live: rm.Job) -> None:
+        ledger = live.ledger
+        others = sum(ledger.of(doing) for doing in Doing if doing is not Doing.TRAINING)
+        accounts_s = ledger.productive_s + ledger.lost_s + others
+        if abs(accounts_s - ledger.wall_s) > 1e-3 * max(1.0, ledger.wall_s):
+            self.fail("ledger", f"the accounts sum up to {accounts_s:.3f} s of {ledger.wall_s:.3f} s")
 
     def _note(self, fact: Any, live: rm.Job) -> None:
         """Facts that later ones are judged by."""

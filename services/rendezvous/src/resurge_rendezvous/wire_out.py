@@ -193,7 +193,7 @@ def ledger_to_proto(ledger: Ledger) -> rendezvous_pb2.Ledger:
     return rendezvous_pb2.Ledger(
         begun=timestamp(ledger.begun or 0.0),
         reached=timestamp(ledger.reached),
-        doing=rendezvous_pb2.Activity.Value(f"ACTIVITY_{ledger.doing}"),
+        doing=f"ACTIVITY_{ledger.doing}",
         productive=duration(ledger.productive_s),
         lost=duration(ledger.lost_s),
         lost_steps=ledger.lost_steps,
