@@ -12,6 +12,7 @@ from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_launcher.cli import main
 from resurge_launcher.views.explanation import replayed_by_default
+from resurge_launcher.views.report import ledger_view
 from resurge_libs.rpc.records import append_recovery, write_job
 from tests.recovery_sample import all_three, ended_job, killed_rank
 
@@ -223,3 +224,42 @@ def test_bad_words_end_with_2_and_say_what_would_be_right(capsys, state, words, 
     assert code == 2
     assert hint in err
     assert len(err.strip().splitlines()) == 1
+
+
+def ledger(**changes):
+    seconds = {"productive": 80, "lost": 10, "detection": 1, "teardown": 2, "start": 3, "restore": 4}
+    made = rendezvous_pb2.Ledger(doing=rendezvous_pb2.ACTIVITY_TRAINING, lost_steps=5)
+    made.begun.FromSeconds(1_000)
+    made.reached.FromSeconds(1_100)
+    for name, took_s in seconds.items():
+        getattr(made, name).FromSeconds(took_s)
+    made.MergeFrom(rendezvous_pb2.Ledger(**changes))
+    return made
+
+
+def test_a_report_from_the_records_says_where_the_time_went(capsys, state):
+    write_job(state, job(ledger=ledger()))
+    code, out, _ = told(capsys, "report", "--state-dir", str(state))
+    assert code == 0
+    assert "goodput 80.00%" in out
+    assert "lost" in out and "10.0 s" in out and "5 steps" in out
+    code, out, _ = told(capsys, "report", "--state-dir", str(state), "--json")
+    told_of = json.loads(out)
+    assert sum(told_of["accounts_s"].values()) == told_of["wall_s"] == 100
+    assert (told_of["goodput"], told_of["doing"]) == (0.8, "training")
+
+
+def test_a_report_of_a_live_job_counts_what_it_does_now():
+    view = ledger_view(job(ledger=ledger()), now_s=1_150.0)
+    assert (view.wall_s, view.accounts_s["productive"]) == (150.0, 130.0)
+    assert sum(view.accounts_s.values()) == view.wall_s
+
+
+def test_a_report_names_what_nobody_measured(capsys, state):
+    write_job(state, job(ledger=ledger(unmeasured={"seconds": 30})))
+    assert "30.0 s of the productive time" in told(capsys, "report", "--state-dir", str(state))[1]
+
+
+def test_a_report_without_a_ledger_says_so(capsys, state):
+    code, _, err = told(capsys, "report", "--state-dir", str(state))
+    assert code == 1 and "keeps no ledger" in err
