@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_rendezvous.relay.batch import UpBatch
+from resurge_rendezvous.relay.words import message_of, words_of
 
 READY, RUNNING = attach_pb2.NODE_PHASE_READY, attach_pb2.NODE_PHASE_RUNNING
 
@@ -14,18 +15,22 @@ def said(phase=READY, generation=0, beat=0, node=""):
         observed.beat.sequence = beat
     if node:
         observed.hello.node_id = node
-    return observed
+    return words_of(observed)
+
+
+def taken(batch):
+    return message_of(batch.take())
 
 
 def test_a_beat_that_says_nothing_new_goes_up_as_a_beat_alone():
     batch = UpBatch()
     batch.say(1, said(beat=1, node="n1"))
-    first = batch.take()
+    first = taken(batch)
     assert [(one.link, one.observed.hello.node_id) for one in first.observed] == [(1, "n1")]
     assert not first.observed[0].observed.HasField("beat") and first.beats[0].beat.sequence == 1
     batch.say(1, said(beat=2))
     assert not batch.is_urgent
-    second = batch.take()
+    second = taken(batch)
     assert list(second.observed) == [] and [one.beat.sequence for one in second.beats] == [2]
 
 
@@ -33,7 +38,7 @@ def test_of_several_states_the_newest_goes_up_with_the_hello_of_the_first():
     batch = UpBatch()
     batch.say(1, said(node="n1", beat=1))
     batch.say(1, said(RUNNING, 3, beat=2))
-    message = batch.take()
+    message = taken(batch)
     assert len(message.observed) == 1
     assert message.observed[0].observed.hello.node_id == "n1"
     assert message.observed[0].observed.generation == 3
@@ -48,7 +53,7 @@ def test_a_state_that_comes_back_to_what_it_was_is_news_again():
     batch.say(1, said(RUNNING, 2))
     batch.take()
     batch.say(1, said(READY, 1, beat=1))
-    assert len(batch.take().observed) == 1
+    assert len(taken(batch).observed) == 1
 
 
 def test_the_last_words_of_a_link_go_up_before_its_end_and_a_link_that_never_got_up_leaves_no_hello():
@@ -59,7 +64,7 @@ def test_the_last_words_of_a_link_go_up_before_its_end_and_a_link_that_never_got
     batch.go(1, by_peer=True)
     batch.say(2, said(node="n2"))
     batch.go(2, by_peer=False)
-    message = batch.take()
+    message = taken(batch)
     assert [(one.link, one.observed.generation) for one in message.observed] == [(1, 2)]
     assert [(one.link, one.by_peer) for one in message.gone] == [(1, True), (2, False)]
     assert list(message.beats) == []

@@ -21,6 +21,7 @@ import grpc.aio
 
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core.ways import Ways
 from resurge_launcher.usage import ConnectAttempt, attempt_of, foreign_answer
 from resurge_launcher.wire import BadDesired, Times, desired_from_proto, duration, observed_to_proto
 from resurge_libs.core.instant import Instant
@@ -34,7 +35,6 @@ from resurge_libs.core.refusals import (
     Superseded,
     Unauthenticated,
     Unimplemented,
-    Unready,
     VersionMismatch,
     WrongJob,
 )
@@ -85,8 +85,7 @@ class ControlStream:
         """The lease last granted: with very many launchers it grows, and with it the time between beats."""
         self._not_before = 0.0
         # every launcher begins at another relay, so that they share the launchers among them
-        self._ways = (*random.sample(where.relays, len(where.relays)), where.endpoint)
-        self._way = 0
+        self._ways = Ways.through(random.sample(where.relays, len(where.relays)), where.endpoint)
         self._sequence = 0
         self._task: asyncio.Task[None] | None = None
         self._sent_all = asyncio.Event()
@@ -131,7 +130,7 @@ class ControlStream:
         where = self._where
         while not self._closing:
             # a channel of its own each time: an old one would wait out its own backoff first
-            channel = open_channel(self._ways[self._way], where.limits, where.token, where.peers)
+            channel = open_channel(self._ways.now, where.limits, where.token, where.peers)
             try:
                 if not await self._attach(channel):
                     return
@@ -156,8 +155,8 @@ class ControlStream:
         stub = rendezvous_pb2_grpc.RendezvousServiceStub(channel)
         call: Any = stub.Attach(metadata=token_metadata(self._where.token))
         sender = asyncio.get_running_loop().create_task(self._send(call))
-        way = str(self._ways[self._way])
-        sentence, turn = "rendezvous closed the stream", False
+        way = str(self._ways.now)
+        sentence = "rendezvous closed the stream"
         # whoever does not answer beats for a whole lease is as good as gone, whatever its kernel says
         try:
             while (response := await asyncio.wait_for(call.read(), self._lease_s)) is not grpc.aio.EOF:
@@ -171,11 +170,10 @@ class ControlStream:
             if isinstance(problem, Overloaded):
                 self._not_before = time.monotonic() + problem.retry_after_s
             sentence = f"{way}: {problem}"
-            # a relay that says Unready has lost the control plane itself: going around it would help nobody
-            turn = not isinstance(problem, Unready)
+            self._ways = self._ways.failed(problem)
         except TimeoutError:
             sentence = f"rendezvous said nothing for {self._lease_s:g} s"
-            turn = True
+            self._ways = self._ways.failed(None)
         except BadDesired as error:
             sentence = str(error)
         finally:
@@ -183,8 +181,6 @@ class ControlStream:
             call.cancel()
             sender.cancel()
             await asyncio.wait({sender})
-        if turn:
-            self._way = (self._way + 1) % len(self._ways)
         if not self._closing:
             after_s = time.monotonic() - self._began_at
             self.failed_tries.append(attempt_of(way, sentence, after_s))

@@ -2,22 +2,47 @@
 
 States are whole, so of several on one link only the newest goes up (with the hello of the first). A beat that says
 nothing new besides goes up as a beat alone. Ends go last. Nothing is judged: whatever a launcher says is passed on.
+Hellos, states and beats are any values that can be compared: `words.py` knows what they are on the wire.
 """
 
 from __future__ import annotations
 
-from resurge_api.rendezvous.v1 import attach_pb2, relay_pb2
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+H = TypeVar("H")
+O = TypeVar("O")  # noqa: E741
+B = TypeVar("B")
 
 
-class UpBatch:
+@dataclass(frozen=True, slots=True)
+class Words(Generic[H, O, B]):
+    """One message of a launcher: its whole state, perhaps with an introduction and a beat."""
+
+    observed: O
+    hello: H | None = None
+    beat: B | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upward(Generic[H, O, B]):
+    """One message to the root, by link; the root takes its parts in this order."""
+
+    said: tuple[tuple[int, Words[H, O, B]], ...] = ()
+    beats: tuple[tuple[int, B], ...] = ()
+    gone: tuple[tuple[int, bool], ...] = ()
+    """Links that are over, and whether the launcher's kernel said so."""
+
+
+class UpBatch(Generic[H, O, B]):
     """The open message of one stream to the root."""
 
     def __init__(self) -> None:
-        self._said: dict[int, attach_pb2.Observed] = {}
-        self._beats: dict[int, attach_pb2.Beat] = {}
+        self._said: dict[int, Words[H, O, B]] = {}
+        self._beats: dict[int, B] = {}
         self._gone: dict[int, bool] = {}
-        self._last: dict[int, attach_pb2.Observed] = {}
-        """What each link said last, without hello and beat: what the root knows, or will with the next message."""
+        self._last: dict[int, O] = {}
+        """What each link said last: what the root knows, or will with the next message."""
 
     @property
     def is_empty(self) -> bool:
@@ -29,26 +54,16 @@ class UpBatch:
         """Whether there is more than beats, which may wait for others."""
         return bool(self._said or self._gone)
 
-    def say(self, link: int, said: attach_pb2.Observed) -> None:
-        """A launcher's words arrived on its link; the message belongs to the batch from now on."""
-        if said.HasField("beat"):
-            self._beats[link] = said.beat
-            plain = attach_pb2.Observed()
-            plain.CopyFrom(said)
-            plain.ClearField("beat")
-            if not said.HasField("hello") and plain == self._last.get(link):
+    def say(self, link: int, words: Words[H, O, B]) -> None:
+        """A launcher's words arrived on its link."""
+        if words.beat is not None:
+            self._beats[link] = words.beat
+            if words.hello is None and words.observed == self._last.get(link):
                 return
-        else:
-            plain = said
         waiting = self._said.get(link)
-        if waiting is not None and waiting.HasField("hello"):
-            again = attach_pb2.Observed()
-            again.CopyFrom(plain)
-            again.hello.CopyFrom(waiting.hello)
-            self._said[link] = again
-        else:
-            self._said[link] = plain
-        self._last[link] = _without_hello(plain)
+        hello = words.hello if words.hello is not None or waiting is None else waiting.hello
+        self._said[link] = Words(words.observed, hello)
+        self._last[link] = words.observed
 
     def go(self, link: int, by_peer: bool) -> None:
         """A launcher's stream ended; nothing follows on its link."""
@@ -60,28 +75,13 @@ class UpBatch:
         self._last.pop(link, None)
         self._beats.pop(link, None)
         said = self._said.get(link)
-        if said is not None and said.HasField("hello"):
+        if said is not None and said.hello is not None:
             del self._said[link]  # it never got as far as the root
 
-    def take(self) -> relay_pb2.AttachManyRequest | None:
+    def take(self) -> Upward[H, O, B] | None:
         """The message, which begins anew; None when there is nothing to send."""
         if self.is_empty:
             return None
-        message = relay_pb2.AttachManyRequest()
-        for link, said in self._said.items():
-            message.observed.add(link=link, observed=said)
-        for link, beat in self._beats.items():
-            message.beats.add(link=link, beat=beat)
-        for link, by_peer in self._gone.items():
-            message.gone.add(link=link, by_peer=by_peer)
+        message = Upward(tuple(self._said.items()), tuple(self._beats.items()), tuple(self._gone.items()))
         self._said, self._beats, self._gone = {}, {}, {}
         return message
-
-
-def _without_hello(said: attach_pb2.Observed) -> attach_pb2.Observed:
-    if not said.HasField("hello"):
-        return said
-    plain = attach_pb2.Observed()
-    plain.CopyFrom(said)
-    plain.ClearField("hello")
-    return plain

@@ -17,8 +17,7 @@ import grpc.aio
 from google.rpc import status_pb2
 
 from resurge_api.rendezvous.v1 import attach_pb2, relay_pb2, rendezvous_pb2_grpc
-from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import Overloaded, RpcProblem, Unready
+from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 from resurge_libs.rpc.auth import token_metadata
@@ -26,11 +25,11 @@ from resurge_libs.rpc.channel import open_channel
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import from_status, problem_of
 from resurge_rendezvous.core.model import PROTOCOL_VERSION
-from resurge_rendezvous.relay.batch import UpBatch
+from resurge_rendezvous.relay.links import NO_ROOT, Links
 from resurge_rendezvous.relay.settings import RelaySettings
+from resurge_rendezvous.relay.words import message_of, words_of
 from resurge_rendezvous.streams import LauncherStream
 
-NO_ROOT = Unready(Because(Reason.STREAM_LOST, "the relay cannot reach rendezvous; workers go on, ask again"))
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -40,12 +39,11 @@ class Uplink:
     def __init__(self, root: Endpoint, limits: TimeLimits, token: str | None, settings: RelaySettings) -> None:
         self._root, self._limits, self._token, self._settings = root, limits, token, settings
         self._name = settings.relay_name
-        self._links: dict[int, LauncherStream] = {}
-        self._numbers = 0
-        self._batch = UpBatch()
+        self._links: Links[LauncherStream, attach_pb2.Hello, attach_pb2.Observed, attach_pb2.Beat] = Links(
+            settings.max_launchers, limits.lease_ttl_s
+        )
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
-        self._is_up = False
         self._lost = ""
         self._task: asyncio.Task[None] | None = None
         self.channel: grpc.aio.Channel | None = None
@@ -66,29 +64,22 @@ class Uplink:
 
     def open(self) -> tuple[int, LauncherStream]:
         """A link for one launcher, and what it is told. Raises Unready without a root, Overloaded when full."""
-        if not self._is_up:
-            raise NO_ROOT
-        if len(self._links) >= self._settings.max_launchers:
-            raise Overloaded(self._limits.lease_ttl_s, "launchers at this relay")
-        self._numbers += 1
-        stream = self._links[self._numbers] = LauncherStream()
-        return self._numbers, stream
+        stream = LauncherStream()
+        return self._links.open(stream), stream
 
     def say(self, link: int, said: attach_pb2.Observed) -> None:
         """Pass on what a launcher said."""
-        if link in self._links:
-            self._batch.say(link, said)
+        if self._links.say(link, words_of(said)):
             self._wake()
 
     def go(self, link: int, by_peer: bool) -> None:
         """A launcher's stream is over, unless the root ended it."""
-        if self._links.pop(link, None) is not None:
-            self._batch.go(link, by_peer)
+        if self._links.go(link, by_peer):
             self._wake()
 
     def _wake(self) -> None:
         self._changed.set()
-        if self._batch.is_urgent:
+        if self._links.batch.is_urgent:
             self._urgent.set()
 
     # the root
@@ -119,7 +110,8 @@ class Uplink:
         sender: asyncio.Task[None] | None = None
         try:
             await call.write(relay_pb2.AttachManyRequest(protocol_version=PROTOCOL_VERSION, relay=self._name))
-            self.channel, self._is_up, self._lost = channel, True, ""
+            self.channel, self._lost = channel, ""
+            self._links.found()
             log.event("root_found", root=str(self._root))
             sender = asyncio.get_running_loop().create_task(self._send(call))
             while (told := await call.read()) is not grpc.aio.EOF:
@@ -137,40 +129,37 @@ class Uplink:
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
             while True:
                 await self._changed.wait()
-                if not self._batch.is_urgent:
+                if not self._links.batch.is_urgent:
                     self._urgent.clear()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._urgent.wait(), self._settings.beat_wait_s)
                 self._changed.clear()
-                message = self._batch.take()
-                if message is not None:
-                    await call.write(message)
+                upward = self._links.batch.take()
+                if upward is not None:
+                    await call.write(message_of(upward))
 
     def _hand_out(self, told: relay_pb2.AttachManyResponse) -> None:
         for shared in told.desired:
             for order in shared.to:
-                stream = self._links.get(order.link)
+                stream = self._links.down(order.link)
                 if stream is not None:
                     desired = attach_pb2.Desired()
                     desired.CopyFrom(shared.desired)
                     desired.revision = order.revision
                     stream.put_goal(desired)
         for answer in told.beat_replies:
-            stream = self._links.get(answer.link)
+            stream = self._links.down(answer.link)
             if stream is not None:
                 stream.put_beat_reply(answer.reply)
         for end in told.ends:
-            stream = self._links.pop(end.link, None)
-            self._batch.forget(end.link)
+            stream = self._links.ended(end.link)
             if stream is not None:
                 stream.end(_problem_in(end))
 
     def _let_go(self) -> None:
-        """Without the root no launcher is held: what it said last might be old when the root is back."""
-        self._is_up, self.channel = False, None
-        self._batch = UpBatch()
-        links, self._links = self._links, {}
-        for stream in links.values():
+        """Without the root no launcher is held."""
+        self.channel = None
+        for stream in self._links.let_go():
             stream.end(NO_ROOT)
 
 
