@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-restart bench-scale netns up down compose slurm clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -45,6 +45,9 @@ chaos: ## Kill every control-plane process and launcher at 200 random moments: m
 
 bench-idle: ## What launcher, fork server and control plane use while training just runs: processor share, wake-ups per second
 	@$(BIN)/python -m tests.endurance.idle
+
+bench-journal: ## What 10,000 incidents leave in the state directory, and how soon it is taken up again: make bench-journal INCIDENTS=10000
+	@$(BIN)/python -m tests.bench.journal_size --incidents $(or $(INCIDENTS),10000)
 
 bench-restart: ## Kill ranks under torchrun, the published peer and Resurge in one run, and compare
 	@$(BIN)/python -m tests.bench.restart

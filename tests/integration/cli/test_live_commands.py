@@ -12,18 +12,20 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_launcher.cli import main
+from resurge_libs.rpc.records import append_recovery
 from tests.recovery_sample import all_three
 
 
 class Rendezvous(rendezvous_pb2_grpc.RendezvousServiceServicer):
     def __init__(self):
         self.asked = []
+        self.earlier = 0
 
     def GetJob(self, request, context):
         return rendezvous_pb2.GetJobResponse(job=rendezvous_pb2.Job(spec=attach_pb2.JobSpec(job_id="live")))
 
     def ListRecoveries(self, request, context):
-        return rendezvous_pb2.ListRecoveriesResponse(recoveries=all_three())
+        return rendezvous_pb2.ListRecoveriesResponse(recoveries=all_three()[self.earlier :], earlier=self.earlier)
 
     def ExcludeNode(self, request, context):
         self.asked.append(request)
@@ -71,6 +73,19 @@ def test_the_announced_control_plane_is_asked(capsys, tmp_path, service):
     code = main(["status", "--endpoint", f"unix:{tmp_path}/c.sock"])
     assert code == 0
     assert "live" in capsys.readouterr().out
+
+
+def test_what_the_control_plane_remembers_no_longer_is_shown_from_its_files(capsys, tmp_path, service):
+    service.earlier = 2
+    append_recovery(tmp_path, all_three()[1])
+    _, out, err = told(capsys, tmp_path, "recoveries", "--json")
+    assert [row["incident"] for row in json.loads(out)] == ["inc-2", "inc-3"]
+    assert err == "resurge: 1 earlier recovery is not shown: only the newest are kept\n"
+    main(["recoveries", "--endpoint", f"unix:{tmp_path}/c.sock", "--json"])
+    out, err = capsys.readouterr()
+    assert [row["incident"] for row in json.loads(out)] == ["inc-3"]
+    assert err.startswith("resurge: 2 earlier recoveries are not shown") and "--state-dir" in err
+    assert "inc-2" in told(capsys, tmp_path, "explain", "inc-2")[1]
 
 
 def test_policy_explains_where_it_answers(capsys, tmp_path, service):

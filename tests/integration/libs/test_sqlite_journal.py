@@ -8,12 +8,13 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from resurge_libs.engine import sqlite_file
-from resurge_libs.engine.ports import JournalFailed, JournalUnusable, Snapshot
+from resurge_libs.engine.ports import FactRecord, JournalFailed, JournalUnusable, Snapshot
 from resurge_libs.engine.sqlite_journal import SqliteJournal
 from resurge_libs.engine.state_directory import StateDirectory, file_system_of
 from tests.integration.libs.journal_writer import entry
@@ -78,6 +79,36 @@ def test_a_long_job_keeps_a_bounded_journal_that_can_still_start_from_its_older_
     assert replay.snapshot == Snapshot(57, b"state", b"digest", 2)
     assert [e.seq for e in replay.entries] == [58, 59, 60] and replay.damage is None
     journal.close()
+
+
+def test_large_entries_are_kept_by_their_bytes_and_the_file_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "ENTRY_BYTES_KEPT", 400_000)
+    journal = SqliteJournal(tmp_path, "job")
+    sizes = []
+    for n in range(1, 241):
+        journal.append([replace(entry(n), facts=(FactRecord("Big", bytes(50_000)),))]).result()
+        journal.snapshot(Snapshot(n, b"state", b"digest", 2)).result()
+        sizes.append(journal.path.stat().st_size + journal.path.with_name(FILE + "-wal").stat().st_size)
+    assert [e.seq for e in journal.history(1, 100)] == list(range(234, 241)), "seven of 50,000 bytes fit"
+    assert max(sizes[160:]) <= max(sizes[80:160]) * 1.05
+    journal.close()
+
+
+def test_free_room_in_the_file_goes_back_to_the_disk_at_the_next_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "FREE_BYTES_MAX", 1_000_000)
+    journal = SqliteJournal(tmp_path, "job")
+    journal.append([replace(entry(n), facts=(FactRecord("Big", bytes(50_000)),)) for n in range(1, 61)]).result()
+    for n in (59, 60):
+        journal.snapshot(Snapshot(n, b"state", b"digest", 2)).result()
+    journal.close()
+    db = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    db.execute("DELETE FROM entries WHERE seq < 50")  # as one huge record leaves the file once it is forgotten
+    db.close()
+    before = (tmp_path / FILE).stat().st_size
+    journal, replay = reopened(tmp_path)
+    journal.close()
+    assert replay.snapshot.seq == 60 and replay.damage is None
+    assert before > 3_000_000 and (tmp_path / FILE).stat().st_size < 1_000_000
 
 
 def test_a_journal_of_which_a_snapshot_alone_is_left_takes_the_next_snapshot_too(tmp_path):

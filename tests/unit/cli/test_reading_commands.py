@@ -101,6 +101,13 @@ def test_lines_that_cannot_be_read_are_said(capsys, state):
     assert "1 lines" in err
 
 
+def test_records_that_are_no_longer_kept_are_said(capsys, state):
+    write_job(state, job(recoveries_closed=10))
+    _, out, err = told(capsys, "recoveries", "--state-dir", str(state))
+    assert "3 recoveries" in out
+    assert err == "resurge: 7 earlier recoveries are not shown: only the newest are kept\n"
+
+
 def test_no_recovery_is_no_error(capsys, tmp_path):
     code, out, _ = told(capsys, "recoveries", "--state-dir", str(tmp_path))
     assert (code, out.startswith("No recovery so far")) == (0, True)

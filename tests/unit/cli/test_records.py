@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_libs.rpc.records import RECOVERIES_NAME, append_recovery, read_job, read_recoveries, write_job
+from resurge_api.common.v1 import ids_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
+from resurge_libs.rpc import records
+from resurge_libs.rpc.records import (
+    RECOVERIES_BYTES_MAX,
+    RECOVERIES_NAME,
+    RECOVERIES_OLDER_MAX,
+    append_recovery,
+    read_job,
+    read_recoveries,
+    recorded_incidents,
+    write_job,
+)
+from resurge_rendezvous.core.remembered import RECORD_PARTS_MAX, RECORDS_MAX
 
 
 def test_the_last_version_of_an_incident_holds_in_first_order(tmp_path):
@@ -22,6 +34,40 @@ def test_a_line_cut_off_is_counted_and_the_rest_is_read(tmp_path):
     found = read_recoveries(tmp_path)
     assert [item.incident_id for item in found.recoveries] == ["a", "c"]
     assert found.unreadable_lines == 1
+
+
+def test_older_files_are_read_first_and_the_newest_version_holds_across_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "RECOVERIES_BYTES_MAX", 100)
+    for incident, step in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
+        append_recovery(tmp_path, rendezvous_pb2.Recovery(incident_id=incident, restored_step=step))
+    assert (tmp_path / f"{RECOVERIES_NAME}.1").exists()
+    found = [(item.incident_id, item.restored_step) for item in read_recoveries(tmp_path).recoveries]
+    assert found == [("a", 3), ("b", 2), ("c", 4)]
+
+
+def test_the_incidents_of_whole_lines_are_known_without_reading_the_records(tmp_path):
+    for incident in ("a", "b", "a"):
+        append_recovery(tmp_path, rendezvous_pb2.Recovery(incident_id=incident))
+    with (tmp_path / RECOVERIES_NAME).open("ab") as file:
+        file.write(b'7\n{"outcome": 1}\n{"incident_id": "cut", "outc')
+    assert recorded_incidents(tmp_path) == {"a", "b"}
+
+
+def test_the_files_outlast_what_the_journal_remembers(tmp_path):
+    """Else a control plane would export records again at its next start, and again at the one after."""
+    because = ids_pb2.Because(code="WORKER_SIGNAL", sentence="s" * 120)
+    told = {
+        "resurge.raw_start": "1796023533.232903",
+        "resurge.raw_end": "1796023533.289493",
+        "resurge.reason": "r" * 40,
+    }
+    own = attach_pb2.Span(name="checkpoint_restore", attributes=told)
+    span = rendezvous_pb2.RecoverySpan(span=own, node_id="n" * 40)
+    record = rendezvous_pb2.Recovery(spans=[span] * (RECORD_PARTS_MAX // RECORDS_MAX))
+    record.verdict.because.CopyFrom(because)
+    append_recovery(tmp_path, record)
+    written_thrice = 3 * RECORDS_MAX * (tmp_path / RECOVERIES_NAME).stat().st_size
+    assert written_thrice < RECOVERIES_BYTES_MAX * RECOVERIES_OLDER_MAX, "each record may be amended twice"
 
 
 def test_nothing_written_is_nothing_read(tmp_path):

@@ -21,16 +21,13 @@ from pathlib import Path
 from resurge_launcher.probe import answers
 from resurge_launcher.processes import kernel
 from resurge_libs.core.verdict import EXIT_USAGE
+from resurge_libs.hosting.own_log import LOG_NAME, make_room
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.records import CLAIM_NAME
 
 HOST = "resurge_host"
 SUPERVISOR_LOCK = "supervisor.lock"
-LOG_NAME = "control-plane.log"
-OLDER = ".1"
-LOG_BYTES_MAX = 16 * 1024 * 1024
-"""A log that is longer when a control plane is started becomes the older one; there is one of those."""
 LOCK_POLL_S = 0.25
 ANSWER_POLL_S = 0.01
 BACKOFF_FIRST_S = 0.05
@@ -227,10 +224,3 @@ async def _ended(pidfd: int) -> None:
         await over.wait()
     finally:
         loop.remove_reader(pidfd)
-
-
-def make_room(log_path: Path) -> None:
-    """Begin a new log where the present one is long; where that cannot be done, it grows on."""
-    with contextlib.suppress(OSError):
-        if log_path.stat().st_size > LOG_BYTES_MAX:
-            log_path.replace(log_path.with_name(log_path.name + OLDER))

@@ -19,7 +19,7 @@ from resurge_libs.obs import log
 from resurge_libs.obs.names import Attr, SpanName
 from resurge_libs.obs.recovery_spans import AttributeValue, RecoverySpan, SpanRecord, records_of
 from resurge_libs.obs.sinks import SpanSink
-from resurge_libs.rpc.records import append_recovery, read_recoveries, write_job
+from resurge_libs.rpc.records import append_recovery, recorded_incidents, write_job
 from resurge_rendezvous.core import model
 from resurge_rendezvous.wire_out import recovery_to_proto
 
@@ -72,7 +72,7 @@ class RecoveryExport:
         if self._state_dir is None:
             return
         try:
-            known = {found.incident_id for found in read_recoveries(self._state_dir).recoveries}
+            known = recorded_incidents(self._state_dir)
         except OSError as error:
             log.event("recoveries_not_read", error=error.strerror)
             return

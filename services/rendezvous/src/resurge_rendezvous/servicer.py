@@ -93,7 +93,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
             return pb.GetRecoveryResponse(recovery=wire_out.recovery_to_proto(record))
         raise BadRequest.of(
             "incident_id",
-            f"{request.incident_id[: wire.MAX_NAME_BYTES]!r} is no recovery of this job; ListRecoveries names them",
+            f"{request.incident_id[: wire.MAX_NAME_BYTES]!r} is no recovery known here; ListRecoveries names them",
         )
 
     async def ListRecoveries(
@@ -108,7 +108,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
             size -= recovery.ByteSize()
             recovery.ClearField("spans")
             size += recovery.ByteSize()
-        return pb.ListRecoveriesResponse(recoveries=found)
+        return pb.ListRecoveriesResponse(recoveries=found, earlier=self._desk.published.durable.records_forgotten)
 
     async def GetVerdict(
         self, request: pb.GetVerdictRequest, context: grpc.aio.ServicerContext

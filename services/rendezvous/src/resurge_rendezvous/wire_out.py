@@ -171,6 +171,7 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
         restarts_spent=view.restarts_spent,
         incident_id=view.incident or "",
         nodes=[node_to_proto(node) for node in view.nodes],
+        recoveries_closed=view.recoveries_closed,
     )
     if view.spec is not None:
         job.spec.CopyFrom(spec_to_proto(view.spec))

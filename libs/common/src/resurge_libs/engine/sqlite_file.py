@@ -21,8 +21,14 @@ from resurge_libs.engine.ports import Damage, Entry, JournalUnusable, Snapshot
 FILE_NAME = "journal.sqlite"
 SCHEMA_VERSION = 1
 SNAPSHOTS_KEPT = 2
-ENTRIES_KEPT = 20_000
-"""Entries that stay readable behind a snapshot: opening reads the whole file, and must not be slower for an old job."""
+ENTRIES_KEPT = 2_000
+ENTRY_BYTES_KEPT = 8 * 1024 * 1024
+"""Entries that stay readable behind a snapshot, by number and by bytes: opening reads the whole file, and must not be
+slower for an old job."""
+LOG_BYTES_KEPT = 4 * 1024 * 1024
+"""What the write-ahead log shrinks to when it begins anew."""
+FREE_BYTES_MAX = 16 * 1024 * 1024
+"""Free room in the file, as an earlier release or one huge record leaves it, from which on opening makes it smaller."""
 MAX_SET_ASIDE = 1000
 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -128,7 +134,31 @@ def insert_snapshot(db: sqlite3.Connection, row: SnapshotRow) -> None:
         "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)",
         (SNAPSHOTS_KEPT,),
     )
-    db.execute("DELETE FROM entries WHERE seq <= min((SELECT min(seq) FROM snapshots), ?)", (row.seq - ENTRIES_KEPT,))
+    db.execute(
+        "DELETE FROM entries WHERE seq <= min((SELECT min(seq) FROM snapshots), ?)", (_last_forgotten(db, row.seq),)
+    )
+
+
+def _last_forgotten(db: sqlite3.Connection, newest: int) -> int:
+    """The number of the newest entry for which there is no room."""
+    sizes = db.execute(
+        "SELECT seq, length(body) FROM entries WHERE seq > ? ORDER BY seq DESC", (newest - ENTRIES_KEPT,)
+    )
+    room = ENTRY_BYTES_KEPT
+    for seq, size in sizes:
+        room -= size
+        if room < 0:
+            return int(seq)
+    return newest - ENTRIES_KEPT
+
+
+def shrink(db: sqlite3.Connection) -> None:
+    """Give free room in the file back to the disk where there is much of it; never raises for a disk without room."""
+    (free,), (page_bytes,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_size"))
+    if free * page_bytes > FREE_BYTES_MAX:
+        with contextlib.suppress(sqlite3.OperationalError):  # it needs as much room again, and nothing depends on it
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -139,6 +169,7 @@ def connect(path: Path) -> sqlite3.Connection:
         if mode != "wal":  # a garbled header can claim a format that may only be read
             raise sqlite3.DatabaseError(f"its journal mode stays {mode}")
         db.execute("PRAGMA synchronous=FULL")
+        db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}")
     except BaseException:
         db.close()
         raise

@@ -191,6 +191,7 @@ def _open_existing(path: Path, job: str) -> tuple[sqlite3.Connection, Content, D
         return _rebuild(path, job, content, f"{path}: {content.problem}", kept)
     if log:
         return db, content, sqlite_file.damage(content, kept, f"{path}: {log}")
+    sqlite_file.shrink(db)
     return db, content, None
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from resurge_libs.config.settings import UsageProblem
 from resurge_libs.hosting.listen import FIELD, check_free
 from resurge_libs.hosting.module import Module, ModulePorts
+from resurge_libs.hosting.own_log import keep_small
 from resurge_libs.hosting.settings import HostPlan
 from resurge_libs.hosting.state_dir import StateDir, claim
 from resurge_libs.hosting.usage import UsageError
@@ -159,6 +160,8 @@ async def _serve(prog: str, plan: HostPlan, claimed: StateDir | None) -> int:
         await server.start()
         _calm_collector()
         _watch_signals(ending)
+        if state_dir is not None:
+            keep_small(state_dir)
         _say_ready(prog, plan, bound, claimed)
         code = await ending.wait()
         log.event("host_stopping", exit_code=code, sentence=ending.reason)

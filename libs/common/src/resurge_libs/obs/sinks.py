@@ -7,18 +7,21 @@ drops, and says so once.
 from __future__ import annotations
 
 import json
-import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from resurge_libs.obs.generations import Generations
 from resurge_libs.obs.log import event
 from resurge_libs.obs.recovery_spans import SpanRecord
 
 MAX_QUEUED_TRACES = 256
 EXIT_LIMIT_S = 1.0
+SPANS_BYTES_MAX = 4 * 1024 * 1024
+SPANS_OLDER_MAX = 3
+"""Files of that size that are kept beside the present one."""
 
 
 class SpanSink(Protocol):
@@ -38,16 +41,13 @@ class JsonLinesSink:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._files = Generations(path, SPANS_BYTES_MAX, SPANS_OLDER_MAX)
 
     def export(self, spans: Sequence[SpanRecord]) -> None:
         """Append the spans. A file that cannot be written is logged: the durable record still has them."""
         data = "".join(json.dumps(span_json(span), ensure_ascii=False) + "\n" for span in spans).encode()
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            try:
-                os.write(descriptor, data)
-            finally:
-                os.close(descriptor)
+            self._files.append(data, 0o644)
         except OSError as error:
             event("spans_not_written", path=str(self._path), error=error.strerror)
 

@@ -1,12 +1,13 @@
 """The names of what a control plane keeps for others beside its journal; the records for people, and their readers.
 
 `recoveries.jsonl`: one Recovery message per line, appended when a record is closed or amended; the last line of an
-incident holds. `job.json`: the Job message as it last stood, replaced in one step. Copies for reading only: the
-journal decides.
+incident holds. A full file becomes `recoveries.jsonl.1`, and so on: far more records than the journal remembers.
+`job.json`: the Job message as it last stood, replaced in one step. Copies for reading only: the journal decides.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from google.protobuf import json_format
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
+from resurge_libs.obs.generations import Generations
 
 CLAIM_NAME = "control.lock"
 """Held, with the holder's pid in it, by whoever serves the directory, as long as it lives."""
@@ -22,6 +24,10 @@ CONTROL_NAME = "control.json"
 RECOVERIES_NAME = "recoveries.jsonl"
 JOB_NAME = "job.json"
 MAX_LINE_BYTES = 16 * 1024 * 1024
+RECOVERIES_BYTES_MAX = 4 * 1024 * 1024
+RECOVERIES_OLDER_MAX = 3
+"""Files of that size beside the present one: what they hold must outlast what the journal remembers, or the next start
+would export it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +41,14 @@ class ReadRecoveries:
 def append_recovery(state_dir: Path, recovery: rendezvous_pb2.Recovery) -> None:
     """Add one record. A single write, so that a reader sees a whole line or none; not synced: the journal is."""
     line = json_format.MessageToJson(recovery, indent=None, preserving_proto_field_name=True)
-    fd = os.open(state_dir / RECOVERIES_NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        size = os.fstat(fd).st_size
-        is_cut_off = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # the last writer died within its line
-        os.write(fd, (b"\n" if is_cut_off else b"") + line.encode() + b"\n")
-    finally:
-        os.close(fd)
+    _generations(state_dir).append(line.encode() + b"\n", 0o600)
 
 
 def read_recoveries(state_dir: Path) -> ReadRecoveries:
     """All records, the newest version of each; lines cut off or not understood are counted, never guessed at."""
-    try:
-        lines = (state_dir / RECOVERIES_NAME).read_bytes().splitlines()
-    except FileNotFoundError:
-        return ReadRecoveries(())
     newest: dict[str, rendezvous_pb2.Recovery] = {}
     unreadable = 0
-    for line in filter(None, lines):
+    for line in _generations(state_dir).lines():
         try:
             found = json_format.Parse(line[:MAX_LINE_BYTES], rendezvous_pb2.Recovery(), ignore_unknown_fields=True)
         except (json_format.ParseError, UnicodeDecodeError):
@@ -60,6 +56,21 @@ def read_recoveries(state_dir: Path) -> ReadRecoveries:
             continue
         newest[found.incident_id] = found
     return ReadRecoveries(tuple(newest.values()), unreadable)
+
+
+def recorded_incidents(state_dir: Path) -> frozenset[str]:
+    """The incidents that have a whole line; far cheaper than reading the records. Raises OSError."""
+    found = set()
+    for line in _generations(state_dir).lines():
+        try:
+            found.add(str(json.loads(line)["incident_id"]))
+        except (ValueError, KeyError, TypeError):  # cut off, or not ours: as good as not there
+            continue
+    return frozenset(found)
+
+
+def _generations(state_dir: Path) -> Generations:
+    return Generations(state_dir / RECOVERIES_NAME, RECOVERIES_BYTES_MAX, RECOVERIES_OLDER_MAX)
 
 
 def write_job(state_dir: Path, job: rendezvous_pb2.Job) -> None:

@@ -6,7 +6,7 @@ Finds the place, calls, and says where an answer came from. Decides nothing abou
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,18 +154,41 @@ def job_at(place: Place) -> rendezvous_pb2.Job:
 
 
 def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
-    """All recovery records, oldest first."""
+    """All recovery records that are kept, oldest first; says how many are not."""
 
     def from_records(directory: Path) -> list[rendezvous_pb2.Recovery]:
-        found = read_recoveries(directory)
-        if found.unreadable_lines:
-            _say(f"{found.unreadable_lines} lines of {directory / RECOVERIES_NAME} could not be read and are left out")
-        return sorted(found.recoveries, key=lambda item: item.start.ToNanoseconds())
+        found, told = _in_files(directory), read_job(directory)
+        _say_left_out((told.recoveries_closed if told is not None else 0) - len(found))
+        return _by_start(found.values())
 
     def live() -> list[rendezvous_pb2.Recovery]:
-        return list(ask(place, "ListRecoveries", rendezvous_pb2.ListRecoveriesRequest()).recoveries)
+        answer = ask(place, "ListRecoveries", rendezvous_pb2.ListRecoveriesRequest())
+        known = {item.incident_id: item for item in answer.recoveries}
+        if not answer.earlier or place.state_dir is None:
+            _say_left_out(answer.earlier, "; --state-dir shows those that its files still hold")
+            return list(answer.recoveries)
+        earlier = {name: item for name, item in _in_files(place.state_dir).items() if name not in known}
+        _say_left_out(answer.earlier - len(earlier))
+        return _by_start((*earlier.values(), *known.values()))
 
     return _live_or(place, live, from_records)
+
+
+def _in_files(directory: Path) -> dict[str, rendezvous_pb2.Recovery]:
+    found = read_recoveries(directory)
+    if found.unreadable_lines:
+        _say(f"{found.unreadable_lines} lines of {directory / RECOVERIES_NAME} could not be read and are left out")
+    return {item.incident_id: item for item in found.recoveries}
+
+
+def _by_start(recoveries: Iterable[rendezvous_pb2.Recovery]) -> list[rendezvous_pb2.Recovery]:
+    return sorted(recoveries, key=lambda item: item.start.ToNanoseconds())
+
+
+def _say_left_out(count: int, where: str = "") -> None:
+    if count > 0:
+        what = "recovery is" if count == 1 else "recoveries are"
+        _say(f"{count} earlier {what} not shown: only the newest are kept{where}")
 
 
 def _live_or(place: Place, live: Callable[[], Any], from_records: Callable[[Path], Any]) -> Any:

@@ -30,8 +30,8 @@ from resurge_rendezvous.core.job import (
     Unopened,
 )
 from resurge_rendezvous.core.nodes import NodeEntry
+from resurge_rendezvous.core.remembered import with_charge, with_record
 
-RECORDS_MAX = 1_000
 ANSWERS_MAX = 1_024
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """Of the values that remembered answers hold: a compare-and-set that did not write tells what it found."""
@@ -71,7 +71,7 @@ def evolve(job: Job, fact: f.Fact) -> Job:
         case f.RestartCharged(incident, number):
             charge = Charge(incident, number)
             _expect(charge not in job.charges, job, fact)
-            return replace(job, charges=(*job.charges, charge))
+            return with_charge(job, charge)
         case f.MilestoneKnown(kind):
             return replace(job, known_milestones=job.known_milestones | {kind})
         case f.StoreWritten(key, entry):
@@ -122,6 +122,7 @@ def _stage(job: Job, fact: _StageFact) -> Job:
                 fenced=job.generation,
                 next_cycle=Cycle(0),
                 charges=(),
+                charges_forgotten=0,
                 failure_walls=(),
                 no_restart=None,
                 stage=Gathering(because),
@@ -231,14 +232,14 @@ def _incident(job: Job, fact: _IncidentFact) -> Job:
 
 
 def _closed(job: Job, record: RecoveryRecord) -> Job:
-    records = (*job.records, record)[-RECORDS_MAX:]
+    after = with_record(job, record)
     match job.stage:
         case Proving(formation) if record.outcome is not RecoveryOutcome.ENDED:
             # every rank committed a step: what fails now is no crash loop, and owes no backoff
             walls = () if record.outcome is RecoveryOutcome.RECOVERED else job.failure_walls
-            return replace(job, records=records, stage=Running(formation), failure_walls=walls)
+            return replace(after, stage=Running(formation), failure_walls=walls)
         case Proving() | Fenced() if record.outcome is RecoveryOutcome.ENDED:
-            return replace(job, records=records, stage=Gathering(record.because))
+            return replace(after, stage=Gathering(record.because))
         case _:
             raise Impossible(f"a recovery closed as {record.outcome} in stage {type(job.stage).__name__}")
 

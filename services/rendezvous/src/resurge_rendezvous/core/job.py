@@ -318,7 +318,7 @@ class Job:
     """The newest closed round, for stable ranks and for the nodes that may still hold workers."""
     nodes: NodeTable = field(default_factory=NodeTable)
     charges: tuple[Charge, ...] = ()
-    """Restarts spent in this attempt."""
+    """Restarts spent in this attempt; the newest of them."""
     failure_walls: tuple[float, ...] = ()
     """When incidents and their further rounds were opened since every rank last committed a step; oldest first."""
     no_restart: NoRestart | None = None
@@ -330,11 +330,20 @@ class Job:
     answers: tuple[Answered, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     """Where the wall time went."""
+    charges_forgotten: int = 0
+    """Restarts spent in this attempt before those."""
+    records_forgotten: int = 0
+    """Records that were here before those that are."""
 
     @property
     def restarts_spent(self) -> int:
         """Restarts charged in this attempt."""
-        return len(self.charges)
+        return self.charges_forgotten + len(self.charges)
+
+    @property
+    def recoveries_closed(self) -> int:
+        """Recoveries that ended, one way or the other, in the whole life of the job id."""
+        return self.records_forgotten + len(self.records)
 
     @property
     def open_incident(self) -> Incident | None:

@@ -47,8 +47,9 @@ from resurge_rendezvous.core.ticking import on_paused, on_tick
 from resurge_rendezvous.core.timekeeping import keep_time
 from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
 
-RULES_VERSION = 2
-"""Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders."""
+RULES_VERSION = 3
+"""Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders, 3 bounds
+remembered records and charges."""
 
 
 class RendezvousMachine:

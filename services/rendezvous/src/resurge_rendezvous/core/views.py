@@ -81,6 +81,7 @@ class JobView:
     all_acknowledged: bool
     """The job has ended and every launcher knows it, or its lease is over."""
     ledger: Ledger
+    recoveries_closed: int = 0
 
 
 def job_view(state: RdzvState) -> JobView:
@@ -101,6 +102,7 @@ def job_view(state: RdzvState) -> JobView:
         decision=job.stage.decision if isinstance(job.stage, Ended) else None,
         all_acknowledged=isinstance(job.stage, Ended) and len(seen.unacknowledged) == 0,
         ledger=ledger_of(state),
+        recoveries_closed=job.recoveries_closed,
     )
 
 
@@ -175,6 +177,6 @@ def recovery_view(state: RdzvState, incident: IncidentId) -> RecoveryRecord | No
 
 
 def recoveries_view(state: RdzvState) -> tuple[RecoveryRecord, ...]:
-    """Every recovery record, oldest first, the open one last."""
+    """Every recovery record that is remembered, oldest first, the open one last."""
     still_open = (open_record(state),) if state.durable.open_incident is not None else ()
     return (*state.durable.records, *still_open)

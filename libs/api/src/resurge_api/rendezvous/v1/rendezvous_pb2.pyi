@@ -116,7 +116,7 @@ class Node(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., host: _Optional[str] = ..., standing: _Optional[_Union[NodeStanding, str]] = ..., phase: _Optional[_Union[_attach_pb2.NodePhase, str]] = ..., generation: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., domain: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger")
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +127,7 @@ class Job(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
+    RECOVERIES_CLOSED_FIELD_NUMBER: _ClassVar[int]
     spec: _attach_pb2.JobSpec
     token: _ids_pb2.FencingToken
     cycle: int
@@ -137,7 +138,8 @@ class Job(_message.Message):
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     decision: TerminalDecision
     ledger: Ledger
-    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ...) -> None: ...
+    recoveries_closed: int
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ...) -> None: ...
 
 class Ledger(_message.Message):
     __slots__ = ("begun", "reached", "doing", "productive", "lost", "detection", "teardown", "rendezvous", "start", "restore", "waiting", "lost_steps", "unmeasured")
@@ -330,10 +332,12 @@ class ListRecoveriesRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class ListRecoveriesResponse(_message.Message):
-    __slots__ = ("recoveries",)
+    __slots__ = ("recoveries", "earlier")
     RECOVERIES_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
     recoveries: _containers.RepeatedCompositeFieldContainer[Recovery]
-    def __init__(self, recoveries: _Optional[_Iterable[_Union[Recovery, _Mapping]]] = ...) -> None: ...
+    earlier: int
+    def __init__(self, recoveries: _Optional[_Iterable[_Union[Recovery, _Mapping]]] = ..., earlier: _Optional[int] = ...) -> None: ...
 
 class GetVerdictRequest(_message.Message):
     __slots__ = ("job_id",)
