@@ -4,7 +4,7 @@ The service's own processor seconds are the main figure, wall time is the second
 machine. Measured for each size: the round is formed, the teardown order after a fault has reached the last launcher,
 processor time while idle, memory. The report holds the targets.
 
-    python -m tests.bench.scale [--sizes 100,1000,10000] [--relays 10000/10] [--faults N] [--idle-s S] [--keep DIR]
+    python -m tests.bench.scale [--sizes 100,1000,10000] [--relays 10000/10] [--faults N] [--grpc] [--keep DIR]
 """
 
 from __future__ import annotations
@@ -26,12 +26,21 @@ from typing import Any
 
 import psutil
 
+from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.rpc.channel import open_sync_channel
+from resurge_libs.rpc.endpoint import parse_endpoint
 from tests.bench.scale_report import Measured, report
 
-NODES_PER_PROCESS = 2_500
+NODES_PER_PROCESS = 10_000
 FAULTS = {100: 40, 1_000: 20, 10_000: 3}
-READY_LIMIT_S = 20.0
+RESTARTED = (1_000,)
+"""Sizes at which the service is killed and started anew."""
 STEP_LIMIT_S = 150.0
+LEASE_TTL_S = 5.0
+CROWD = 5_000
+"""From so many launchers behind relays on, the job brings a longer lease: the relays share the launchers' processor."""
+CROWD_LEASE_TTL_S = 15.0
 POLL_S = 0.02
 
 
@@ -43,8 +52,9 @@ def pause(for_s: float) -> None:
 class Clients:
     """One process with some of the launchers."""
 
-    def __init__(self, target: str, first: int, count: int, nodes: int, log: Path) -> None:
-        command = [sys.executable, "-m", "tests.bench.scale_clients", target, str(first), str(count), str(nodes)]
+    def __init__(self, words: Sequence[object], log: Path, grpc: bool) -> None:
+        module = "tests.bench.scale_grpc" if grpc else "tests.bench.scale_clients"
+        command = [sys.executable, "-m", module, *(str(word) for word in words)]
         self.stderr = log.open("w")
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, text=True
@@ -76,10 +86,14 @@ class Clients:
 class Fleet:
     """All client processes, asked together."""
 
-    def __init__(self, targets: Sequence[str], nodes: int, out: Path) -> None:
+    def __init__(
+        self, targets: Sequence[str], nodes: int, out: Path, lease_s: float = LEASE_TTL_S, grpc: bool = False
+    ) -> None:
         self.parts = [
             Clients(
-                ",".join(targets), first, min(NODES_PER_PROCESS, nodes - first), nodes, out / f"clients-{first}.log"
+                (",".join(targets), first, min(NODES_PER_PROCESS, nodes - first), nodes, lease_s),
+                out / f"clients-{first}.log",
+                grpc,
             )
             for first in range(0, nodes, NODES_PER_PROCESS)
         ]
@@ -127,24 +141,46 @@ class Fleet:
             part.close()
 
 
-@contextlib.contextmanager
-def service(core: int, state_dir: Path, log: Path) -> Iterator[tuple[psutil.Process, str]]:
-    """Rendezvous alone, pinned to one core before its first thread starts; its process and address."""
-    mine = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})  # threads inherit it, so it is set before the process begins
-    command = [sys.executable, "-m", "resurge_rendezvous", "--listen", "127.0.0.1:0", "--state-dir", str(state_dir)]
-    with log.open("w") as stderr:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+class Service:
+    """Rendezvous alone, pinned to one core before its first thread starts."""
+
+    def __init__(self, core: int, out: Path) -> None:
+        self.core, self.out = core, out
+        self.target = "127.0.0.1:0"
+        self.started: subprocess.Popen[str] | None = None
+
+    @property
+    def process(self) -> psutil.Process:
+        assert self.started is not None
+        return psutil.Process(self.started.pid)
+
+    def start(self) -> None:
+        """Begin, or begin anew where it was, on the state it left."""
+        mine = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self.core})  # threads inherit it, so it is set before the process begins
+        command = [sys.executable, "-m", "resurge_rendezvous", "--listen", self.target]
+        command += ["--state-dir", str(self.out / "state")]
+        with (self.out / "service.log").open("a") as stderr:
+            self.started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         os.sched_setaffinity(0, mine)
-        try:
-            yield psutil.Process(process.pid), _address_of(process, log)
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self.target = _address_of(self.started, self.out)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self.started is not None
+        self.started.kill()
+        self.started.wait()
+
+
+@contextlib.contextmanager
+def service(core: int, out: Path) -> Iterator[Service]:
+    """A service until the end of the block."""
+    served = Service(core, out)
+    served.start()
+    try:
+        yield served
+    finally:
+        served.kill()
 
 
 @contextlib.contextmanager
@@ -193,17 +229,23 @@ def established(pid: int, ports: Sequence[int]) -> int:
 
 def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Measured:
     """One size, from connecting to the last of its faults; `behind` so many relays, or 0."""
-    found = Measured(nodes, behind, load=os.getloadavg()[0])
+    lease_s = CROWD_LEASE_TTL_S if behind and nodes >= CROWD else LEASE_TTL_S
+    found = Measured(nodes, behind, load=os.getloadavg()[0], lease_s=lease_s)
     cores = sorted(os.sched_getaffinity(0))
     shutil.rmtree(out, ignore_errors=True)  # an old journal would be a job that goes on
     out.mkdir(parents=True)
-    with service(cores[0], out / "state", out / "service.log") as (process, target):
-        os.sched_setaffinity(0, set(cores[1:]) or set(cores))
-        found.rss_before_mib = process.memory_info().rss / 2**20
-        with relays(behind, target, out) as between:
-            fleet = Fleet(between or [target], nodes, out)
+    with service(cores[0], out) as served:
+        found.rss_before_mib = served.process.memory_info().rss / 2**20
+        with relays(behind, served.target, out) as between:
+            os.sched_setaffinity(0, set(cores[1:]) or set(cores))
+            fleet = Fleet(between or [served.target], nodes, out, lease_s, given.grpc)
             try:
-                _measure(found, fleet, process, [port_of(address) for address in between or [target]], given)
+                _connect(found, fleet, served, [port_of(address) for address in between or [served.target]])
+                if _form(found, fleet, served, given.settle_s):
+                    _measure_idle(found, fleet, served.process, given.idle_s)
+                    _break(found, fleet, served, given)
+                    if nodes in RESTARTED and not behind and not given.grpc:
+                        _restart(found, fleet, served)
             finally:
                 fleet.close()
                 os.sched_setaffinity(0, set(cores))
@@ -211,27 +253,33 @@ def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Me
     return found
 
 
-def _measure(
-    found: Measured, fleet: Fleet, process: psutil.Process, ports: Sequence[int], given: argparse.Namespace
-) -> None:
+def _connect(found: Measured, fleet: Fleet, served: Service, ports: Sequence[int]) -> None:
     began = time.monotonic()
     fleet.ask("connect")
     found.connect_s = time.monotonic() - began
     give_up_at = time.monotonic() + STEP_LIMIT_S
-    while established(process.pid, ports) != found.nodes and time.monotonic() < give_up_at:
+    while established(served.process.pid, ports) != found.nodes and time.monotonic() < give_up_at:
         pause(POLL_S * 10)
-    found.connections = established(process.pid, ports)
+    found.connections = established(served.process.pid, ports)
     assert found.connections == found.nodes, f"{found.connections} connections for {found.nodes} launchers"
+
+
+def _form(found: Measured, fleet: Fleet, served: Service, settle_s: float) -> bool:
+    process = served.process
     used = cpu_s(process)
     joined = min(answer["began"] for answer in fleet.ask("join"))
     formed = fleet.wait("run", 1)
     found.lost_joins, found.errors = fleet.missing("run", 1)
     if formed is None:
-        return
+        return False
     found.formed_s, found.service_cpu_s = formed - joined, cpu_s(process) - used
-    pause(given.settle_s)
+    pause(settle_s)
     found.rss_mib = process.memory_info().rss / 2**20
-    _measure_idle(found, fleet, process, given.idle_s)
+    return True
+
+
+def _break(found: Measured, fleet: Fleet, served: Service, given: argparse.Namespace) -> None:
+    process = served.process
     for number in range(1, 1 + (given.faults or FAULTS.get(found.nodes, 5))):
         used = cpu_s(process)
         at = fleet.fault()
@@ -241,9 +289,41 @@ def _measure(
             return
         found.fanouts_s.append(down - at)
         found.reformed_s.append(up - at)
-        pause(given.settle_s)  # until every rank's first step is there: the next fault is a new incident
+        # until every rank's first step is there: the next fault is a new incident
+        pause(given.settle_s * (1 + found.nodes / 2_500))
         found.fault_cpu_s.append(cpu_s(process) - used)
     found.rss_end_mib = process.memory_info().rss / 2**20
+
+
+def _restart(found: Measured, fleet: Fleet, served: Service) -> None:
+    """SIGKILL, a new start on the same state and address, and all launchers come back at once."""
+    before = _job_of(served.target)
+    killed_at = time.monotonic()
+    served.kill()
+    served.start()
+    found.service_back_s = time.monotonic() - killed_at
+    give_up_at = time.monotonic() + STEP_LIMIT_S
+    while time.monotonic() < give_up_at:
+        answers = fleet.ask(f"back {killed_at}")
+        if sum(answer["count"] for answer in answers) == found.nodes:
+            found.restart_back_s = max(answer["last"] for answer in answers) - killed_at
+            break
+        pause(POLL_S)
+    pause(LEASE_TTL_S * 2)  # by then whoever had not come back would have been lost
+    after = _job_of(served.target)
+    lost = [node.node_id for node in after.nodes if node.standing != rendezvous_pb2.NODE_STANDING_ACTIVE]
+    found.lost_nodes = len(lost)
+    if found.restart_back_s is None or lost or after.token.generation != before.token.generation:
+        found.errors.append(
+            f"after the restart {len(lost)} nodes are missing ({', '.join(lost[:3])}); generation "
+            f"{before.token.generation} before, {after.token.generation} after"
+        )
+
+
+def _job_of(target: str) -> rendezvous_pb2.Job:
+    with open_sync_channel(parse_endpoint(target), TimeLimits()) as channel:
+        stub = rendezvous_pb2_grpc.RendezvousServiceStub(channel)
+        return stub.GetJob(rendezvous_pb2.GetJobRequest(job_id="scale"), timeout=STEP_LIMIT_S).job
 
 
 def _measure_idle(found: Measured, fleet: Fleet, process: psutil.Process, for_s: float) -> None:
@@ -261,6 +341,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=0, help="faults per size; 0: by size")
     parser.add_argument("--idle-s", type=float, default=10.0)
     parser.add_argument("--settle-s", type=float, default=1.0)
+    parser.add_argument("--grpc", action="store_true", help="launchers on gRPC's own client, for a cross-check at 100")
     parser.add_argument("--keep", type=Path, help="keep logs and journals here")
     given = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -23,6 +23,8 @@ class Measured:
     nodes: int
     relays: int
     load: float
+    lease_s: float = 5.0
+    """The job's own; with more than 2,000 direct launchers it grows."""
     connections: int = 0
     connect_s: float | None = None
     formed_s: float | None = None
@@ -36,6 +38,11 @@ class Measured:
     rss_before_mib: float = 0.0
     rss_mib: float | None = None
     rss_end_mib: float | None = None
+    service_back_s: float | None = None
+    """From SIGKILL to ready again."""
+    restart_back_s: float | None = None
+    """From SIGKILL until every launcher was told something on a new stream."""
+    lost_nodes: int | None = None
     errors: list[str] = field(default_factory=list)
 
     @property
@@ -62,7 +69,16 @@ class Measured:
             f"CPU per fault {_said(_median(self.fault_cpu_s))} s\n"
             f"       idle {_said(self.idle_cpu_pct, 1)} % of a core at {_said(self.beats_per_s, 0)} beats/s; "
             f"{_said(self.rss_mib, 0)} MiB ({self.rss_before_mib:.0f} before, {_said(self.rss_end_mib, 0)} at the end)"
+            + self._after_restart()
             + "".join(f"\n       {error}" for error in self.errors)
+        )
+
+    def _after_restart(self) -> str:
+        if self.lost_nodes is None:
+            return ""
+        return (
+            f"\n       killed and started anew: it serves after {_said(self.service_back_s)} s, the last launcher is "
+            f"back after {_said(self.restart_back_s)} s, {self.lost_nodes} nodes lost"
         )
 
 
@@ -89,6 +105,8 @@ def _targets(sizes: Sequence[Measured]) -> list[tuple[bool | None, str]]:
         if size.nodes in FORMED_LIMIT_S:
             judge(size.formed_s, FORMED_LIMIT_S[size.nodes], f"{size.name}: round formed, s")
             judge(size.fanout_ms_p99, FANOUT_LIMIT_MS[size.nodes], f"{size.name}: fault to last order, p99, ms")
+        if size.lost_nodes is not None:
+            rows.append((size.lost_nodes == 0 and not size.errors, f"{size.name}: no node lost by a restart"))
         if size.nodes in IDLE_LIMIT_PCT:
             judge(size.idle_cpu_pct, IDLE_LIMIT_PCT[size.nodes], f"{size.name}: idle, % of a core")
     sizes = [size for size in sizes if not size.relays]
@@ -116,6 +134,8 @@ def _figures(sizes: Sequence[Measured], load: float) -> dict[str, object]:
         "lost_joins": sum(size.lost_joins for size in sizes),
         "idle_cpu_pct": by_size("idle_cpu_pct", 1),
         "rss_mib": by_size("rss_mib", 1),
+        "lease_s": by_size("lease_s", 1),
+        "restart_back_s": {size.name: _rounded(size.restart_back_s) for size in sizes if size.lost_nodes is not None},
         "connections": {size.name: size.connections for size in sizes},
         "load": round(load, 2),
         "cores": len(os.sched_getaffinity(0)),
