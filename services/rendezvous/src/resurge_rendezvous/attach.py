@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_libs.core.ids import JobId, NodeId
-from resurge_libs.core.refusals import BadRequest, RpcProblem, WrongJob
+from resurge_libs.core.refusals import BadRequest, InternalFault, RpcProblem, WrongJob
 from resurge_libs.obs import log
 from resurge_rendezvous import wire
-from resurge_rendezvous.core.model import BeatReceived, Hello, HelloReceived, ObservedReceived, StreamClosed
-from resurge_rendezvous.desk import Desk
+from resurge_rendezvous.core.model import (
+    BeatReceived,
+    Hello,
+    HelloReceived,
+    Observed,
+    ObservedReceived,
+    StreamClosed,
+)
+from resurge_rendezvous.desk import Answered, Desk
 from resurge_rendezvous.streams import DownStream, LauncherStream
+
+FIRST = "observed.hello"
+NEVER_BEGAN = "is missing; the stream ended before it began"
 
 
 class Attachment:
@@ -34,8 +43,8 @@ class Attachment:
         self.node = NodeId("")
         self.stream = stream
 
-    def introduce(self, said: attach_pb2.Observed) -> tuple[Hello, asyncio.Future[Any]]:
-        """The first words; the future ends when the core has let it in, or has ended its stream with a refusal.
+    def introduce(self, said: attach_pb2.Observed) -> None:
+        """The first words. The core lets it in, or ends its stream with a refusal, once that is durable.
 
         Raises BadRequest, VersionMismatch, WrongJob or Unready.
         """
@@ -48,11 +57,20 @@ class Attachment:
             wire.beat_times_of(said.beat)  # refused before anything is asked
         self.node, self._is_known = hello.node, True
         self._desk.add_stream(self.name, self.stream)
-        revision_seen = observed.revision_seen
-        answer = self._desk.ask_now(HelloReceived(self._desk.stamp(), self.name, hello, revision_seen))
+        event = HelloReceived(self._desk.stamp(), self.name, hello, observed.revision_seen)
+        self._desk.post(event, Answered(lambda problem: self._introduced(hello, problem)))
         said.ClearField("hello")
-        self.take(said)  # behind the introduction, in the same inbox
-        return hello, answer
+        self._take(said, observed)  # behind the introduction, in the same inbox
+
+    def _introduced(self, hello: Hello, problem: BaseException | None) -> None:
+        """The introduction was decided about: let in, refused, or nothing is decided any more."""
+        if problem is not None:
+            self.stream.end(problem if isinstance(problem, RpcProblem) else InternalFault(repr(problem)))
+        if self.stream.refusal is not None:
+            self.leave()  # it was never attached, so it is not detached either
+            self._desk.note_refused(hello, self.stream.refusal)
+        elif self._is_known:
+            self._desk.note_attached(hello, self.name)
 
     def take(self, said: attach_pb2.Observed) -> None:
         """Later words. Raises BadRequest, Unready or Overloaded."""
@@ -62,11 +80,21 @@ class Attachment:
         said.ClearField("beat")
         is_news = beat is None or said != self._last  # a beat that says nothing new is only a beat, and is not read
         observed = wire.observed_of(said) if is_news else None
+        self._post(beat, observed)
+        self._last = said
+
+    def _take(self, said: attach_pb2.Observed, observed: Observed) -> None:
+        """The rest of the first words, which were looked at already."""
+        beat = self.beat_of(said.beat) if said.HasField("beat") else None
+        said.ClearField("beat")
+        self._post(beat, observed)
+        self._last = said
+
+    def _post(self, beat: BeatReceived | None, observed: Observed | None) -> None:
         if beat is not None:
             self._desk.post(beat)
         if observed is not None:
             self._desk.post(ObservedReceived(self._desk.stamp(), self.name, self.node, observed))
-        self._last = said
 
     def beat_of(self, beat: attach_pb2.Beat) -> BeatReceived:
         """The event of one beat. Raises BadRequest."""
@@ -85,74 +113,59 @@ class Attachment:
         if self.leave():
             self._desk.post_if_ready(StreamClosed(self._desk.stamp(), self.name, self.node, by_peer))
 
-    def log_attached(self, hello: Hello) -> None:
-        """Tell people."""
-        log.event(
-            "launcher_attached",
-            job=hello.spec.job_id,
-            node=hello.node,
-            incarnation=hello.incarnation,
-            generation=hello.highest_generation,
-            host=hello.host,
-            pid=hello.pid,
-            stream=self.name,
-        )
-
-    def log_refused(self, hello: Hello, problem: RpcProblem) -> None:
-        """Tell people."""
-        log.event("launcher_refused", node=hello.node, incarnation=hello.incarnation, sentence=str(problem))
-
 
 class LauncherSession:
-    """One launcher on a stream of its own, from its first message to its end."""
+    """One launcher on a stream of its own, from its first message to its end.
+
+    Whatever ends it, a refusal of the first message too, ends what goes down: there is one place to wait for.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._heard_at = desk.clock.monotonic()
+        self._reader: asyncio.Task[None] | None = None
         self.stream = LauncherStream()
         self._launcher = Attachment(desk, self.stream)
 
-    @asynccontextmanager
-    async def introduced(
-        self, requests: AsyncIterator[rendezvous_pb2.AttachRequest], context: Any
-    ) -> AsyncIterator[None]:
-        """The stream between introduction and end. Raises the refusal that ends it."""
+    def open(self, requests: AsyncIterator[rendezvous_pb2.AttachRequest], context: Any) -> None:
+        """Begin to listen. Raises Unready."""
         self._desk.check_ready()
         context.add_done_callback(lambda _context: self._close())  # also when nobody reads what we would send
-        messages = aiter(requests)
-        reader: asyncio.Task[None] | None = None
-        try:
-            await self._introduce(await first_of(messages, self._desk.settings.hello_limit_s, "observed.hello"))
-            reader = asyncio.create_task(self._read(messages))
-            yield
-        finally:
-            if reader is not None:
-                reader.cancel()
-            self._close()
+        self._reader = asyncio.get_running_loop().create_task(self._read(requests))
 
-    async def _introduce(self, first: rendezvous_pb2.AttachRequest) -> None:
-        self._heard_at = self._desk.clock.monotonic()
-        hello, answer = self._launcher.introduce(first.observed)
-        await answer
-        if self.stream.refusal is not None:
-            self._launcher.leave()  # it was never attached, so it is not detached either
-            self._launcher.log_refused(hello, self.stream.refusal)
-            raise self.stream.refusal
-        self._launcher.log_attached(hello)
+    def close(self) -> None:
+        """Listen no more."""
+        if self._reader is not None:
+            self._reader.cancel()
+        self._close()
 
     async def _read(self, messages: AsyncIterator[rendezvous_pb2.AttachRequest]) -> None:
-        node, name = self._launcher.node, self._launcher.name
+        name, limit_s = self._launcher.name, self._desk.settings.hello_limit_s
+        too_late = asyncio.get_running_loop().call_later(limit_s, self._never_introduced, limit_s)
+        is_first = True
         try:
             async for message in messages:
                 self._heard_at = self._desk.clock.monotonic()
-                self._launcher.take(message.observed)
-            self.stream.end()  # the launcher closed its side
+                if is_first:
+                    is_first = False
+                    too_late.cancel()
+                    self._launcher.introduce(message.observed)
+                else:
+                    self._launcher.take(message.observed)
+            # the launcher closed its side
+            self.stream.end(BadRequest.of(FIRST, NEVER_BEGAN) if is_first else None)
         except RpcProblem as problem:
-            log.event("message_refused", node=node, stream=name, sentence=str(problem))
+            if not is_first or self._launcher.node:
+                log.event("message_refused", node=self._launcher.node, stream=name, sentence=str(problem))
             self.stream.end(problem)
         except Exception as error:  # the root of this task: what cannot be read at all costs its own stream only
-            log.event("message_unreadable", node=node, stream=name, error=repr(error))
+            log.event("message_unreadable", node=self._launcher.node, stream=name, error=repr(error))
             self.stream.end(BadRequest.of("message", "could not be read: it is malformed or of another release"))
+        finally:
+            too_late.cancel()
+
+    def _never_introduced(self, limit_s: float) -> None:
+        self.stream.end(BadRequest.of(FIRST, f"did not come within {limit_s:g} s"))
 
     def _close(self) -> None:
         silent_s = self._desk.clock.monotonic() - self._heard_at
@@ -170,6 +183,6 @@ async def first_of(messages: AsyncIterator[Any], limit_s: float, what: str) -> A
         async with asyncio.timeout(limit_s):
             return await anext(messages)
     except StopAsyncIteration:
-        raise BadRequest.of(what, "is missing; the stream ended before it began") from None
+        raise BadRequest.of(what, NEVER_BEGAN) from None
     except TimeoutError:
         raise BadRequest.of(what, f"did not come within {limit_s:g} s") from None

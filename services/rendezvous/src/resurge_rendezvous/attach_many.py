@@ -18,7 +18,7 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.errors import to_status
 from resurge_rendezvous import wire
 from resurge_rendezvous.attach import Attachment, first_of
-from resurge_rendezvous.core.model import PROTOCOL_VERSION, BeatReceived, BeatsReceived, Desired, Goal, Hello
+from resurge_rendezvous.core.model import PROTOCOL_VERSION, BeatReceived, BeatsReceived, Desired, Goal
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.wire_out import desired_to_proto
 
@@ -37,7 +37,6 @@ class RelaySession:
         self._links: dict[int, Attachment] = {}
         self._down = DownBatch()
         self._over: RpcProblem | bool = False
-        self._answers: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def introduced(
@@ -115,20 +114,7 @@ class RelaySession:
             raise BadRequest.of("link", f"a relay carries {MAX_LINKS} launchers at most; use another")
         launcher = Attachment(self._desk, LinkStream(link, self._down, self._cut))
         self._links[link] = launcher
-        hello, answer = launcher.introduce(said)
-        task = asyncio.create_task(self._answered(link, launcher, hello, answer))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
-
-    async def _answered(self, link: int, launcher: Attachment, hello: Hello, answer: asyncio.Future[Any]) -> None:
-        try:
-            await answer
-        except RpcProblem as problem:
-            launcher.log_refused(hello, problem)
-            self._cut(link, problem)
-        else:
-            if self._links.get(link) is launcher:
-                launcher.log_attached(hello)
+        launcher.introduce(said)
 
     def _beat_of(self, beat: relay_pb2.LinkBeat) -> BeatReceived | None:
         launcher = self._links.get(beat.link)
@@ -166,6 +152,8 @@ class LinkStream:
 
     def __init__(self, link: int, batch: DownBatch, cut: Any) -> None:
         self._link, self._batch, self._cut = link, batch, cut
+        self.refusal: RpcProblem | None = None
+        """What the link was ended with."""
 
     def put_desired(self, desired: Desired) -> None:
         """The node's whole desired state."""
@@ -177,6 +165,7 @@ class LinkStream:
 
     def end(self, refusal: RpcProblem | None = None) -> None:
         """Close the link."""
+        self.refusal = refusal
         self._cut(self._link, refusal)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -15,11 +15,42 @@ from resurge_libs.core.refusals import RpcProblem, Unready
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.engine.ports import Clock, Entropy, Ids, JournalFailed
 from resurge_libs.engine.runner import Engine
-from resurge_rendezvous.core.model import RdzvState, Stamp
+from resurge_libs.obs import log
+from resurge_rendezvous.core.model import Hello, RdzvState, Stamp
 from resurge_rendezvous.settings import RendezvousSettings
 from resurge_rendezvous.streams import DownStream, KeyWaits, Watchers
 
 STOPPING = Because(Reason.SERVICE_STOPPING, "rendezvous is stopping; it comes back with all it has decided")
+
+
+CROWD = 8
+"""Launchers that are let in at the same moment; more than so many are told in one line."""
+
+
+class Answered:
+    """Waits for an event to be durable, without a task of its own: called once, with None or what went wrong."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[BaseException | None], None]) -> None:
+        self._then: Callable[[BaseException | None], None] | None = then
+
+    def done(self) -> bool:
+        """Whether it was called."""
+        return self._then is None
+
+    def set_result(self, value: Any) -> None:
+        """It is durable."""
+        self._call(None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """It never will be."""
+        self._call(_unready(error) if isinstance(error, JournalFailed) else error)
+
+    def _call(self, error: BaseException | None) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then(error)
 
 
 class Desk:
@@ -39,6 +70,7 @@ class Desk:
         self._engine: Engine[RdzvState] | None = None
         self._unready: Because | None = None
         self._fenced = Generation(0)
+        self._attached: list[tuple[Hello, str]] = []
 
     def open(self, engine: Engine[RdzvState]) -> None:
         """Calls are taken from now on."""
@@ -85,11 +117,11 @@ class Desk:
         if self._unready is not None:
             raise Unready(self._unready)
 
-    def post(self, event: Any) -> None:
-        """Put an event into the inbox. Raises Unready or Overloaded."""
+    def post(self, event: Any, answered: Answered | None = None) -> None:
+        """Put an event into the inbox; `answered` hears when it is durable, or why not. Raises Unready or Overloaded."""
         self.check_ready()
         try:
-            self.engine.post(event)
+            self.engine.post(event, answered)
         except JournalFailed as failure:
             raise _unready(failure) from None
 
@@ -98,17 +130,41 @@ class Desk:
         with suppress(RpcProblem):
             self.post(event)
 
-    def ask_now(self, event: Any) -> asyncio.Future[Any]:
-        """Put an event into the inbox at once; the future gets the reply once it is durable. Raises as `post` does."""
+    async def ask(self, event: Any) -> Any:
+        """The reply to an event, once it is durable. Raises what the core refused, or Unready."""
         self.check_ready()
         try:
-            return asyncio.ensure_future(_refusing(self.engine.ask(event)))
+            return await self.engine.ask(event)
         except JournalFailed as failure:
             raise _unready(failure) from None
 
-    async def ask(self, event: Any) -> Any:
-        """The reply to an event, once it is durable. Raises what the core refused, or Unready."""
-        return await self.ask_now(event)
+    def note_attached(self, hello: Hello, stream: str) -> None:
+        """Tell people who was let in; a crowd in one line."""
+        if not self._attached:
+            asyncio.get_running_loop().call_soon(self._tell_attached)
+        self._attached.append((hello, stream))
+
+    @staticmethod
+    def note_refused(hello: Hello, problem: RpcProblem) -> None:
+        """Tell people who was not."""
+        log.event("launcher_refused", node=hello.node, incarnation=hello.incarnation, sentence=str(problem))
+
+    def _tell_attached(self) -> None:
+        attached, self._attached = self._attached, []
+        if len(attached) > CROWD:
+            log.event("launchers_attached", launchers=len(attached), nodes=[hello.node for hello, _ in attached])
+            return
+        for hello, stream in attached:
+            log.event(
+                "launcher_attached",
+                job=hello.spec.job_id,
+                node=hello.node,
+                incarnation=hello.incarnation,
+                generation=hello.highest_generation,
+                host=hello.host,
+                pid=hello.pid,
+                stream=stream,
+            )
 
     def wake_if_fenced(self) -> None:
         """Wake every wait when another generation holds: what waits under an older token is to be refused."""
@@ -127,13 +183,6 @@ class Desk:
         except TimeoutError:
             if not limit.expired():
                 raise
-
-
-async def _refusing(reply: asyncio.Future[Any]) -> Any:
-    try:
-        return await reply
-    except JournalFailed as failure:
-        raise _unready(failure) from None
 
 
 def _unready(failure: JournalFailed) -> Unready:

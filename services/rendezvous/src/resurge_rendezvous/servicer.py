@@ -56,9 +56,12 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.AttachResponse]:
         session = LauncherSession(self._desk)
-        async with session.introduced(request_iterator, context):
+        session.open(request_iterator, context)
+        try:
             while (desired := await session.stream.next()) is not None:
                 yield pb.AttachResponse(desired=desired)
+        finally:
+            session.close()
 
     async def AttachMany(
         self, request_iterator: AsyncIterator[relay_pb2.AttachManyRequest], context: grpc.aio.ServicerContext

@@ -26,6 +26,11 @@ class DownStream(Protocol):
     is_direct: bool
     """Whether it is a stream of the launcher's own to this process."""
 
+    @property
+    def refusal(self) -> RpcProblem | None:
+        """What it was ended with."""
+        ...
+
     def put_desired(self, desired: Desired) -> None:
         """The node's whole desired state; an older one that was not sent yet is forgotten."""
         ...

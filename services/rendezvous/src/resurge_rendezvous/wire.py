@@ -7,6 +7,7 @@ is too long is cut instead, because a long error message must not cost a node it
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
@@ -46,6 +47,8 @@ MAX_ITEMS = 8_192
 MAX_ATTRIBUTES = 32
 MAX_NUMBER = 2**53
 """Generations, attempts, incarnations and revisions stay exact in every JSON reader."""
+MAX_REMEMBERED_BYTES = 4_096
+"""A specification that is longer is looked at each time."""
 MAX_RANK = 10_000_000
 MAX_EXIT_CODE = 255
 MAX_LEASE_TTL_S = 3_600.0
@@ -88,8 +91,9 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
     wrong.between(f"{at}.highest_generation", hello.highest_generation, 0, MAX_NUMBER)
     wrong.between(f"{at}.highest_attempt", hello.highest_attempt, 0, MAX_NUMBER)
     wrong.between(f"{at}.local_world_size", hello.local_world_size, 1, MAX_LOCAL_WORLD_SIZE)
-    spec = _spec_of(hello.job, wrong, f"{at}.job", limits)
+    spec = _checked_spec(hello.job, limits, wrong)
     wrong.check()
+    assert spec is not None, "a specification that does not fit was refused"
     return Hello(
         spec=spec,
         node=NodeId(hello.node_id),
@@ -108,7 +112,22 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
     )
 
 
-def _spec_of(job: attach_pb2.JobSpec, wrong: Violations, at: str, limits: TimeLimits) -> JobSpec:
+def _checked_spec(job: attach_pb2.JobSpec, limits: TimeLimits, wrong: Violations) -> JobSpec | None:
+    """The specification, or None where something of it was added to `wrong`."""
+    brought = job.SerializeToString(deterministic=True)
+    look = _spec_of if len(brought) <= MAX_REMEMBERED_BYTES else _spec_of.__wrapped__
+    try:
+        return look(brought, limits)
+    except BadRequest as problem:
+        for violation in problem.violations:
+            wrong.add(violation.field, violation.right)
+        return None
+
+
+@lru_cache(maxsize=16)
+def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
+    """The specification that a launcher brings. All of one job bring the same, so it is looked at once."""
+    job, wrong, at = attach_pb2.JobSpec.FromString(brought), Violations(), "observed.hello.job"
     wrong.name(f"{at}.job_id", job.job_id, MAX_NAME_BYTES)
     wrong.text(f"{at}.command_digest", job.command_digest, MAX_NAME_BYTES)
     wrong.between(f"{at}.attempt", job.attempt, 0, MAX_NUMBER)
@@ -122,6 +141,7 @@ def _spec_of(job: attach_pb2.JobSpec, wrong: Violations, at: str, limits: TimeLi
     lease_ttl_s = _seconds(job.lease_ttl, wrong, f"{at}.lease_ttl")
     fault_grace_s = _seconds(job.fault_grace, wrong, f"{at}.fault_grace")
     _check_limits(lease_ttl_s, fault_grace_s, limits, wrong, at)
+    wrong.check()
     defaults = JobSpec(JobId(job.job_id))
     return JobSpec(
         job_id=JobId(job.job_id),

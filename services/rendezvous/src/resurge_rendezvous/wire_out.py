@@ -72,13 +72,17 @@ VERDICT_KINDS = {
 
 def timestamp(wall_s: float) -> Timestamp:
     """Unix seconds as a Timestamp."""
-    stamp = Timestamp()
-    stamp.FromNanoseconds(round(wall_s * 1e9))
-    return stamp
+    seconds, nanos = divmod(round(wall_s * 1e9), 1_000_000_000)
+    return Timestamp(seconds=seconds, nanos=nanos)
 
 
 def duration(seconds: float) -> Duration:
     """Seconds as a Duration."""
+    whole, nanos = divmod(round(seconds * 1e9), 1_000_000_000)
+    return Duration(seconds=whole, nanos=nanos) if seconds >= 0 else _negative(seconds)
+
+
+def _negative(seconds: float) -> Duration:
     value = Duration()
     value.FromNanoseconds(round(seconds * 1e9))
     return value

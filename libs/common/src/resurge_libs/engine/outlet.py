@@ -5,11 +5,9 @@ Decides nothing. A broken observer or effect is logged and keeps nothing else fr
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from resurge_libs.core.machine import Reply, Step
 from resurge_libs.engine.ports import Effects
@@ -17,21 +15,38 @@ from resurge_libs.engine.ports import Effects
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+class Waiting(Protocol):
+    """Who waits for the answer to an event: a future, or whatever acts like one."""
+
+    def done(self) -> bool:
+        """Whether it waits no more."""
+        ...
+
+    def set_result(self, value: Any, /) -> None:
+        """The step's reply, once it is durable."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Why there is none."""
+        ...
+
+
 class Asked:
     """An event, and who waits for its answer."""
 
-    event: Any
-    reply: asyncio.Future[Any] | None
+    __slots__ = ("event", "reply")
+
+    def __init__(self, event: Any, reply: Waiting | None) -> None:
+        self.event, self.reply = event, reply
 
 
-@dataclass(frozen=True, slots=True)
 class Outgoing:
     """What leaves once all earlier steps are durable: the effects of a step, or a refusal."""
 
-    asked: Asked
-    step: Step[Any] | None
-    error: BaseException | None = None
+    __slots__ = ("asked", "error", "step")
+
+    def __init__(self, asked: Asked, step: Step[Any] | None, error: BaseException | None = None) -> None:
+        self.asked, self.step, self.error = asked, step, error
 
 
 class Outlet:
@@ -71,7 +86,7 @@ class Outlet:
             _log.exception("effect_failed action=%s", type(action).__name__)
 
 
-def settle(reply: asyncio.Future[Any] | None, value: Any = None, error: BaseException | None = None) -> None:
+def settle(reply: Waiting | None, value: Any = None, error: BaseException | None = None) -> None:
     """Answer who waits, if anybody still does."""
     if reply is None or reply.done():
         return

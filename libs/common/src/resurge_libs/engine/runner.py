@@ -20,7 +20,7 @@ from resurge_libs.core import codec
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.machine import Machine, Step
 from resurge_libs.core.refusals import InternalFault, Overloaded, RpcProblem
-from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, settle
+from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, Waiting, settle
 from resurge_libs.engine.ports import Clock, Effects, Entry, Journal, JournalFailed, Snapshot
 from resurge_libs.engine.replay import fact_record
 
@@ -110,9 +110,10 @@ class Engine(Generic[S]):
             self._journal.snapshot(Snapshot(last_seq, codec.encode(durable), self._digester.digest(durable), version))
         self._plan_turn()
 
-    def post(self, event: Any) -> None:
-        """Put an event into the inbox. Raises JournalFailed once the engine stopped deciding, Overloaded when full."""
-        self._put(Asked(event, None))
+    def post(self, event: Any, reply: Waiting | None = None) -> None:
+        """Put an event into the inbox, with who waits for the answer. Raises JournalFailed once the engine stopped
+        deciding, Overloaded when full."""
+        self._put(Asked(event, reply))
 
     def ask(self, event: Any) -> asyncio.Future[Any]:
         """Put an event into the inbox; the future gets the step's Reply once it is durable.
