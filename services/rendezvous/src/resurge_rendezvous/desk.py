@@ -118,7 +118,7 @@ class Desk:
             raise Unready(self._unready)
 
     def post(self, event: Any, answered: Answered | None = None) -> None:
-        """Put an event into the inbox; `answered` hears when it is durable, or why not. Raises Unready or Overloaded."""
+        """Put an event into the inbox; `answered` hears when it is durable. Raises Unready or Overloaded."""
         self.check_ready()
         try:
             self.engine.post(event, answered)
