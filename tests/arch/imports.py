@@ -14,10 +14,11 @@ API_ROOMS: dict[str, frozenset[str]] = {
     "resurge_libs.engine.entry_wire": frozenset({"common", "journal"}),  # the stored form of entries, nothing else
     "resurge_libs.rpc": frozenset({"common"}),
     "resurge_libs.rpc.records": frozenset({"common", "rendezvous"}),  # the records that outlive a control plane
+    "resurge_libs.rpc.recommendations": frozenset({"common", "policy"}),  # policy takes them, rendezvous keeps them
     "resurge_libs.testing": frozenset({"common", "journal", "policy", "rendezvous"}),
     "resurge_libs": frozenset(),
     "resurge_rendezvous": frozenset({"common", "journal", "policy", "rendezvous"}),
-    "resurge_restart_policy": frozenset({"common", "policy"}),
+    "resurge_restart_policy": frozenset({"common", "policy", "rendezvous"}),
     "resurge_launcher": frozenset({"common", "policy", "rendezvous"}),
     "resurge_host": frozenset(),
     "resurge": frozenset(),

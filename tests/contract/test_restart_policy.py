@@ -9,12 +9,13 @@ from google.rpc import error_details_pb2
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
 from resurge_libs.core.ids import IncidentId
+from resurge_libs.core.refusals import BadRequest, Unready
 from resurge_libs.core.trace_ids import trace_id_of
 from resurge_libs.hosting.module import ModulePorts
 from resurge_libs.obs.sinks import JsonLinesSink
 from resurge_libs.obs.traceparent import TraceContext
 from resurge_libs.rpc.context import call_metadata
-from resurge_libs.rpc.errors import BadRequest, problem_of
+from resurge_libs.rpc.errors import problem_of
 from resurge_libs.rpc.interceptors import RefusalInterceptor
 from resurge_libs.testing.memory_channel import MemoryChannel, MemoryServer
 from resurge_restart_policy.module import TARGET
@@ -164,3 +165,35 @@ def test_memory_of_recent_incidents_is_bounded_by_number_and_by_bytes():
     assert recent.get(IncidentId("c")).round == 1 and len(recent) == 2
     recent.remember(incident("big", advice_missing=["x" * 200] * 4))
     assert len(recent) == 1
+
+
+# --- what attribution recommends ---
+
+
+def recommendation(**fields):
+    given = {"kind": policy_pb2.RECOMMENDATION_KIND_STOP, "sentence": "the same assert again", "confidence": 0.9}
+    return policy_pb2.Recommendation(**{**given, **fields})
+
+
+async def test_a_recommendation_without_a_way_to_rendezvous_is_refused_and_says_what_is_missing(stub):
+    request = policy_pb2.ReportRecommendationRequest(request_id="a1", recommendation=recommendation())
+    refused = await refusal_of(stub.ReportRecommendation(request))
+    assert isinstance(refused, Unready) and "--addresses rendezvous=" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"kind": policy_pb2.RECOMMENDATION_KIND_UNSPECIFIED}, "recommendation.kind"),
+        ({"kind": 99}, "recommendation.kind"),
+        ({"confidence": 1.5}, "recommendation.confidence"),
+        ({"confidence": float("nan")}, "recommendation.confidence"),
+        ({"culprit_node_ids": [""]}, "recommendation.culprit_node_ids[0]"),
+        ({"source": "x" * 300}, "recommendation.source"),
+    ],
+)
+async def test_a_recommendation_that_does_not_fit_is_refused_by_its_field(stub, fields, field):
+    request = policy_pb2.ReportRecommendationRequest(request_id="a1", recommendation=recommendation(**fields))
+    refused = await refusal_of(stub.ReportRecommendation(request))
+    assert isinstance(refused, BadRequest)
+    assert [violation.field for violation in refused.violations] == [field]

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resurge.environment import read_environment
-from resurge.frames import MILESTONES, TEXT_LIMIT, Event, FrameDecoder, FrameError, Hello, Milestone, Speaker, encode
+from resurge.frames import (
+    CONTROL_ACTIONS,
+    MILESTONES,
+    TEXT_LIMIT,
+    Control,
+    Event,
+    FrameDecoder,
+    FrameError,
+    Hello,
+    Milestone,
+    Speaker,
+    encode,
+)
 from resurge.page import PHASE_NAME_BYTES, LauncherCells, PageReader, PageWriter, clipped_utf8
 from resurge.phases import OpenPhases
 
@@ -20,6 +32,7 @@ frames = st.one_of(
     st.builds(Hello, speakers, text),
     st.builds(Milestone, speakers, st.sampled_from(MILESTONES), whole, st.none() | whole),
     st.builds(Event, speakers, text, whole, st.dictionaries(text, values, max_size=4)),
+    st.builds(Control, speakers, st.sampled_from(CONTROL_ACTIONS), whole, text),
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
 
 import pytest
@@ -19,8 +20,10 @@ from resurge_libs.core.ids import (
 )
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.recommendation import Recommendation, RecommendationKind
 from resurge_libs.core.refusals import Refused
 from resurge_rendezvous.core import model as m
+from resurge_rendezvous.core.events import Request
 from tests.unit.rendezvous.desk import RESTART, Desk, spec, started
 
 
@@ -172,13 +175,17 @@ def events(d: Desk):
     yield m.Tick(stamp)
     yield m.Paused(stamp, 3.0)
     yield m.ShutdownAsked(stamp, RequestId("z"), "why")
+    for kind in RecommendationKind:
+        yield m.RecommendationMade(stamp, RequestId("r"), Recommendation(kind, "x", attempt=Attempt(1)))
+    for node, action in itertools.product(("n0", "n9"), m.ControlAction):
+        yield m.ControlAsked(stamp, RequestId("w"), token, NodeId(node), Rank(0), action, "x", Wall(0.0))
     yield m.StorePutAsked(stamp, RequestId("p"), token, "k", b"v")
     yield m.StoreAddAsked(stamp, RequestId("a"), token, "k", 1)
     yield m.StoreCompareAndSetAsked(stamp, RequestId("c"), token, "k", None, b"v")
     yield m.StoreDeleteAsked(stamp, RequestId("d"), token, "k")
 
 
-UNARY = m.ExcludeAsked | m.ReadmitAsked | m.ShutdownAsked | m.StoreAsked
+UNARY = Request
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.__name__)

@@ -8,6 +8,8 @@ import pytest
 from resurge.frames import (
     FRAME_LIMIT_BYTES,
     ROUTES,
+    Control,
+    ControlAnswer,
     Event,
     FrameDecoder,
     FrameError,
@@ -23,6 +25,7 @@ FRAMES = [
     Milestone(SPEAKER, "checkpoint_restored", 123, 40),
     Milestone(SPEAKER, "process_group_ready", 99),
     Event(SPEAKER, "note", 5, {"text": "ü", "count": 1, "share": 0.5, "flag": True}),
+    Control(SPEAKER, "shutdown_workload", 1, "the loss is not a number"),
 ]
 
 
@@ -95,3 +98,18 @@ def test_what_is_no_frame_is_refused_with_its_reason(data, word):
 def test_a_frame_that_does_not_fit_is_never_sent(frame):
     with pytest.raises(FrameError):
         encode(frame)
+
+
+def test_an_action_that_is_none_is_refused():
+    record = json.loads(encode(Control(SPEAKER, "exclude_this_node", 1))[4:])
+    raw = json.dumps({**record, "action": "continue"}).encode()
+    with pytest.raises(FrameError, match="exclude_this_node, shutdown_workload"):
+        FrameDecoder().feed(struct.pack(">I", len(raw)) + raw)
+
+
+def test_an_answer_survives_the_socket_and_noise_is_none():
+    answer = ControlAnswer(True, False, "too few nodes would be left")
+    assert ControlAnswer.of(answer.encoded()[4:]) == answer
+    for noise in (b"", b"[]", b"{}", b'{"delivered": true}', b"\xff"):
+        with pytest.raises(FrameError, match="the answer is none"):
+            ControlAnswer.of(noise)

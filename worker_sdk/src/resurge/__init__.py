@@ -13,10 +13,24 @@
                 ...
 
 Without a launcher every call is a cheap no-op. Nothing here raises into the training loop, blocks it or slows it; the
-fence is the one exception, and says so.
+fence is the one exception, and says so. A worker that gives up asks with `s.stop_restarting(reason)` or
+`s.exclude_this_node(reason)`, waits for the answer, and leaves by raising what is wrong.
 """
 
+from resurge.control import WorkloadAction, WorkloadControlRequest
 from resurge.fencing import Fence, FenceLost, FenceState
-from resurge.worker_session import Session, fence, session
+from resurge.frames import ControlAnswer
+from resurge.worker_session import Session, fence, send_workload_control_request, session
 
-__all__ = ["Fence", "FenceLost", "FenceState", "Session", "fence", "session"]
+__all__ = [
+    "ControlAnswer",
+    "Fence",
+    "FenceLost",
+    "FenceState",
+    "Session",
+    "WorkloadAction",
+    "WorkloadControlRequest",
+    "fence",
+    "send_workload_control_request",
+    "session",
+]

@@ -1,4 +1,4 @@
-"""Frames from a worker to its launcher over the launcher's Unix stream socket.
+"""Frames from a worker to its launcher over the launcher's Unix stream socket, and the one answer to a worker.
 
 A frame is four bytes of length (big-endian) and that many bytes of UTF-8 JSON: one object with the verb, the trace
 context, who speaks, and the fields of the verb. Frames wake the launcher; the truth of beats and milestones is on the
@@ -25,10 +25,14 @@ _WHOLE_LIMIT = 1 << 64
 MILESTONES = ("process_group_ready", "checkpoint_restored", "first_step")
 """Kinds of milestone, in their usual order."""
 
+CONTROL_ACTIONS = ("exclude_this_node", "shutdown_workload")
+"""What a worker may ask for."""
+
 ROUTES: dict[str, str] = {
     "hello": "",
     "milestone": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
     "event": "",
+    "control": "/resurge_api.rendezvous.v1.RendezvousService/ReportControlRequest",
 }
 """Which gRPC method carries a verb on from the launcher: one call per verb; empty: it ends at the launcher."""
 
@@ -79,9 +83,46 @@ class Event:
     fields: dict[str, str | int | float | bool] = field(default_factory=dict)
 
 
-Frame = Hello | Milestone | Event
-_FRAMES: dict[str, type[Hello] | type[Milestone] | type[Event]] = {
-    kind.VERB: kind for kind in (Hello, Milestone, Event)
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a worker asks for; the one frame that is answered, by a payload as `ControlAnswer` writes it."""
+
+    VERB: ClassVar[str] = "control"
+    speaker: Speaker
+    action: str
+    at_ns: int
+    """CLOCK_MONOTONIC."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAnswer:
+    """What came of a wish."""
+
+    delivered: bool
+    """The control plane has it, durably."""
+    carried_out: bool
+    """It was done; False where it changes nothing, as an exclusion that would leave too few nodes."""
+    sentence: str = ""
+
+    def encoded(self) -> bytes:
+        """As it goes over the socket, its length before it."""
+        payload = json.dumps(asdict(self), separators=(",", ":")).encode()
+        return _LENGTH.pack(len(payload)) + payload
+
+    @classmethod
+    def of(cls, payload: bytes) -> ControlAnswer:
+        """The answer in a payload. Raises FrameError."""
+        try:
+            record = json.loads(payload)
+            return cls(bool(record["delivered"]), bool(record["carried_out"]), str(record["sentence"])[:TEXT_LIMIT])
+        except (ValueError, KeyError, TypeError) as error:
+            raise FrameError(f"the answer is none: {error!r}") from error
+
+
+Frame = Hello | Milestone | Event | Control
+_FRAMES: dict[str, type[Hello] | type[Milestone] | type[Event] | type[Control]] = {
+    kind.VERB: kind for kind in (Hello, Milestone, Event, Control)
 }
 _SPEAKER_FIELDS = tuple(entry.name for entry in fields(Speaker))
 
@@ -159,6 +200,11 @@ def _parse(record: dict[str, Any]) -> Frame:
             raise FrameError(f"kind is {name!r}, one of {', '.join(MILESTONES)} is needed")
         step = _whole(record, "step") if record.get("step") is not None else None
         return Milestone(speaker, name, _whole(record, "at_ns"), step)
+    if kind is Control:
+        action = _text(record, "action")
+        if action not in CONTROL_ACTIONS:
+            raise FrameError(f"action is {action!r}, one of {', '.join(CONTROL_ACTIONS)} is needed")
+        return Control(speaker, action, _whole(record, "at_ns"), _text(record, "reason"))
     return Event(speaker, _text(record, "name"), _whole(record, "at_ns"), _event_fields(record.get("fields", {})))
 
 

@@ -17,10 +17,11 @@ import time
 from types import TracebackType
 from typing import Any
 
-from resurge import death_lock, errors
+from resurge import control, death_lock, errors
+from resurge.control import UNASKED, WorkloadAction, WorkloadControlRequest
 from resurge.environment import WorkerEnvironment, read_environment
 from resurge.fencing import NS_PER_S, Fence, FenceLost, FenceState, judge
-from resurge.frames import Event, Milestone, Speaker
+from resurge.frames import ControlAnswer, Event, Milestone, Speaker
 from resurge.link import Link
 from resurge.page import Cell, PageError, PageWriter, cell_value
 from resurge.phases import OpenPhases, PhaseScope
@@ -185,6 +186,32 @@ class Session:
             return answer
         raise FenceLost("LEASE_OVER", f"the launcher's lease is over and did not come back within {wait_s:g} s")
 
+    def stop_restarting(self, reason: str, wait: float = control.WAIT_S) -> ControlAnswer:
+        """Ask that the job ends and is not restarted; then leave, by raising what is wrong.
+
+        Every launcher ends with 0 if no rank had failed before, else with 1. Waits up to `wait` seconds for the answer.
+        """
+        return self._ask(WorkloadAction.ShutdownWorkload, reason, wait)
+
+    def exclude_this_node(self, reason: str, wait: float = control.WAIT_S) -> ControlAnswer:
+        """Ask that training goes on without this node; then leave, by raising what is wrong.
+
+        Not carried out where too few nodes would be left. Waits up to `wait` seconds for the answer.
+        """
+        return self._ask(WorkloadAction.ExcludeThisNode, reason, wait)
+
+    def send_workload_control_request(self, request: WorkloadControlRequest) -> ControlAnswer:
+        """As `stop_restarting` and `exclude_this_node`, by one request; Continue asks for nothing."""
+        return self._ask(request.action, request.description, control.WAIT_S)
+
+    def _ask(self, action: WorkloadAction, reason: str, wait_s: float) -> ControlAnswer:
+        if self._cells is None:
+            return UNASKED
+        with self.phase("resurge.control", limit=wait_s + 1.0):
+            answer = control.ask(self._environment.socket, self._speaker(), action, reason, wait_s)
+        _log.warning("resurge: asked for %s (%s): %s", action.value, reason, answer.sentence)
+        return answer
+
     def close(self) -> None:
         """Training is done: no beat is due any more."""
         if self._page is not None and self._cells is not None:
@@ -261,6 +288,11 @@ def session(beat_limit: float | None = None, quick_exit: bool | None = None) -> 
 def fence(wait: float | None = None, strict: bool = True) -> Fence:
     """`session().fence(...)`: may this worker write in the name of its generation now? May raise FenceLost."""
     return session().fence(wait, strict)
+
+
+def send_workload_control_request(request: WorkloadControlRequest) -> ControlAnswer:
+    """`session().send_workload_control_request(...)`: ask to stop restarting, or to go on without this node."""
+    return session().send_workload_control_request(request)
 
 
 def _page_of(path: str, pid: int) -> PageWriter | None:

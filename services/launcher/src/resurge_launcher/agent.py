@@ -41,7 +41,9 @@ from resurge_launcher.team import Shop
 from resurge_launcher.terminal import Terminal
 from resurge_launcher.usage import CommandFailed, UsageProblem, unreachable
 from resurge_launcher.warm.client import WarmStart
+from resurge_launcher.workload import ControlCourier
 from resurge_libs.core.end_cause import EndCause
+from resurge_libs.core.ids import Attempt
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
@@ -141,7 +143,9 @@ class _Agent:
         self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
         self._control = self._control_plane()
         self._strays = Strays(loop, environment.marks(self._settings.job_id, self._settings.node_id), self._exempt)
-        self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages)
+        job, node = self._settings.job_id, self._settings.node_id
+        self._courier = ControlCourier(self._where(), self._times, job, node, self._attempt)
+        self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages, self._courier.carry)
         await self._socket.start()
         self._effects = Effects(self._hands())
         self._driver = Driver(LauncherMachine(self._rules()), self._effects.run)
@@ -162,6 +166,7 @@ class _Agent:
         await self._stream.stop()
         if self._control is not None:
             await self._control.stop(end_it=self._ends_control(because))
+        await self._courier.stop()
         await self._socket.stop()
         assert self._effects is not None, "made before anything can end"
         await self._effects.close()
@@ -286,6 +291,9 @@ class _Agent:
             generation, attempt = int(state.highest_generation), int(state.highest_attempt)
             self._lock.remember(replace(memory, highest_generation=generation, highest_attempt=attempt))
 
+    def _attempt(self) -> Attempt:
+        return self._driver.state.highest_attempt
+
     def _read_pages(self, generation: int) -> None:
         if self._effects is not None:  # a worker that an earlier launcher left behind may speak first
             self._effects.read_pages(generation)
@@ -338,6 +346,7 @@ def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
         lease_ttl=wire.duration(settings.limits.lease_ttl_s),
         fault_grace=wire.duration(settings.limits.fault_grace_s),
         no_restart_exit_code=settings.no_restart_exit_code,
+        attribution_stop_action=wire.STOP_ACTIONS[settings.attribution_stop_action],
     )
 
 

@@ -1,7 +1,8 @@
-"""The Unix socket through which workers on this node wake the launcher. Takes frames; answers nothing.
+"""The Unix socket through which workers on this node wake the launcher. Takes frames; answers those that ask.
 
-What a frame says stands on the worker's page as well: a frame only makes the launcher look now instead of at the next
-turn. A peer that sends something else is cut off. Mode 0600: only this user's processes get in.
+What a milestone says stands on the worker's page as well: its frame only makes the launcher look now instead of at the
+next turn. What a worker asks for is carried on and answered on the same connection. A peer that sends something else is
+cut off. Mode 0600: only this user's processes get in.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from resurge.frames import Event, Frame, FrameDecoder, FrameError, Hello, Milestone
+from resurge.frames import Control, ControlAnswer, Event, FrameDecoder, FrameError, Hello, Milestone
 from resurge_libs.obs import log
 
 READ_BYTES = 16 * 1024
@@ -20,11 +21,15 @@ CONNECTIONS_LIMIT = 4096
 
 
 class LocalSocket:
-    """Listens for this node's workers. `on_news(generation)` is called when one has something to say."""
+    """Listens for this node's workers. `on_news(generation)` is called when one has something to say; `carry` takes
+    what one asks for to who decides it."""
 
-    def __init__(self, path: Path, on_news: Callable[[int], None]) -> None:
+    def __init__(
+        self, path: Path, on_news: Callable[[int], None], carry: Callable[[Control], Awaitable[ControlAnswer]]
+    ) -> None:
         self.path = path
         self._on_news = on_news
+        self._carry = carry
         self._server: asyncio.AbstractServer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -67,7 +72,11 @@ class LocalSocket:
         try:
             while data := await reader.read(READ_BYTES):
                 for frame in decoder.feed(data):
-                    self._take(frame)
+                    if isinstance(frame, Control):
+                        writer.write((await self._carry(frame)).encoded())
+                        await writer.drain()
+                    else:
+                        self._take(frame)
         except FrameError as error:
             log.event("frame_refused", sentence=str(error))
         except ConnectionError:
@@ -75,7 +84,7 @@ class LocalSocket:
         finally:
             writer.close()
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: Hello | Milestone | Event) -> None:
         match frame:
             case Hello() | Milestone():
                 self._on_news(frame.speaker.generation)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.rpc.endpoint import Endpoint
 
@@ -109,6 +110,7 @@ class RunSettings:
     max_restarts: int = 0
     segment: int = 0  # 0: no constraint
     no_restart_exit_code: int = 93
+    attribution_stop_action: StopAction = StopAction.LOG
     strict_fence: bool = False
     entry: Entry
     role: str = "default"

@@ -18,6 +18,7 @@ from resurge_libs.core.end_cause import end_cause_named
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Reason
+from resurge_libs.core.recommendation import StopAction
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 
 PROTOCOL_VERSION = 1
@@ -38,6 +39,10 @@ _MILESTONES = {
     m.MilestoneKind.PROCESS_GROUP_READY: attach_pb2.MILESTONE_KIND_PROCESS_GROUP_READY,
     m.MilestoneKind.CHECKPOINT_RESTORED: attach_pb2.MILESTONE_KIND_CHECKPOINT_RESTORED,
     m.MilestoneKind.FIRST_STEP: attach_pb2.MILESTONE_KIND_FIRST_STEP,
+}
+STOP_ACTIONS = {
+    StopAction.LOG: attach_pb2.ATTRIBUTION_STOP_ACTION_LOG,
+    StopAction.NO_RESTART: attach_pb2.ATTRIBUTION_STOP_ACTION_NO_RESTART,
 }
 
 

@@ -16,7 +16,7 @@ from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_libs.core.ids import IncidentId, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, WrongJob
 from resurge_libs.rpc.validation import Violations
-from resurge_rendezvous import wire, wire_out
+from resurge_rendezvous import wire, wire_asked, wire_out
 from resurge_rendezvous.attach import LauncherSession
 from resurge_rendezvous.attach_many import RelaySession
 from resurge_rendezvous.core.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
@@ -26,6 +26,7 @@ from resurge_rendezvous.core.model import (
     ExcludeAsked,
     JobView,
     ReadmitAsked,
+    RecommendationMade,
     ShutdownAsked,
     StoreAddAsked,
     StoreCompareAndSetAsked,
@@ -152,6 +153,22 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         if decision is None:
             return pb.RequestShutdownResponse()
         return pb.RequestShutdownResponse(decision=wire_out.decision_to_proto(decision))
+
+    # --- attribution and workers -------------------------------------------------------------------------------------
+
+    async def RecordRecommendation(
+        self, request: pb.RecordRecommendationRequest, context: grpc.aio.ServicerContext
+    ) -> pb.RecordRecommendationResponse:
+        request_id, said = wire_asked.recommendation_in(request)
+        self._check_job(request.recommendation.token.job_id)
+        taken = await self._desk.ask(RecommendationMade(self._desk.stamp(), request_id, said))
+        return wire_asked.advice_to_proto(taken)
+
+    async def ReportControlRequest(
+        self, request: pb.ReportControlRequestRequest, context: grpc.aio.ServicerContext
+    ) -> pb.ReportControlRequestResponse:
+        taken = await self._desk.ask(wire_asked.control_in(request, self._desk.stamp()))
+        return wire_asked.control_to_proto(taken)
 
     # --- the fenced store ---------------------------------------------------------------------------------------------
 

@@ -56,6 +56,15 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
                 "world_size": formation.world_size,
                 "incident": formation.incident,
             }
+        case f.RecommendationRecorded(said=said):
+            return "recommendation", {
+                "kind": said.kind,
+                "source": said.source or None,
+                "generation": said.generation or None,
+                "culprits": list(said.culprits) or None,
+                "confidence": said.confidence,
+                "said": said.sentence or None,
+            }
         case f.Terminated(decision=decision):
             return "job_ended", {
                 "exit_code": decision.exit_code,

@@ -18,6 +18,7 @@ from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.ids import Attempt, FencingToken, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.refusals import BadRequest, VersionMismatch
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.errors import because_from_proto, token_from_proto
@@ -69,6 +70,10 @@ MILESTONES = {
     attach_pb2.MILESTONE_KIND_CHECKPOINT_RESTORED: MilestoneKind.CHECKPOINT_RESTORED,
     attach_pb2.MILESTONE_KIND_FIRST_STEP: MilestoneKind.FIRST_STEP,
     attach_pb2.MILESTONE_KIND_WORKER_STARTED: MilestoneKind.WORKER_STARTED,
+}
+STOP_ACTIONS = {
+    attach_pb2.ATTRIBUTION_STOP_ACTION_LOG: StopAction.LOG,
+    attach_pb2.ATTRIBUTION_STOP_ACTION_NO_RESTART: StopAction.NO_RESTART,
 }
 
 
@@ -155,6 +160,7 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
         lease_ttl_s=lease_ttl_s,
         fault_grace_s=fault_grace_s,
         no_restart_exit_code=job.no_restart_exit_code or defaults.no_restart_exit_code,
+        attribution_stop_action=STOP_ACTIONS.get(job.attribution_stop_action, defaults.attribution_stop_action),
     )
 
 
@@ -309,6 +315,11 @@ def because_of(because: ids_pb2.Because, wrong: Violations, at: str) -> Because:
 
 def _optional(message: Any, field: str) -> int | None:
     return getattr(message, field) if message.HasField(field) else None
+
+
+def wall_of(message: Any, field: str, wrong: Violations) -> Wall:
+    """A time of people in a request's own field."""
+    return _wall(message, field, wrong, "request")
 
 
 def _wall(message: Any, field: str, wrong: Violations, at: str) -> Wall:

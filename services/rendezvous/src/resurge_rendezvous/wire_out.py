@@ -16,6 +16,7 @@ from resurge_libs.core.trace_ids import trace_id_of
 from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.traceparent import TraceContext
 from resurge_libs.rpc.errors import because_to_proto, token_to_proto
+from resurge_libs.rpc.recommendations import recommendation_to_proto
 from resurge_rendezvous.core.model import (
     AnswerBeat,
     Desired,
@@ -30,17 +31,19 @@ from resurge_rendezvous.core.model import (
     NodeStanding,
     NodeView,
     Park,
+    RecommendationTally,
     RecoveryOutcome,
     RecoveryRecord,
     RecoverySpan,
     Run,
     TerminalDecision,
 )
-from resurge_rendezvous.wire import PHASES
+from resurge_rendezvous.wire import PHASES, STOP_ACTIONS
 
 MAX_FAULTS_TOLD = 1_024
 """Policy is told the first ones; the record keeps all."""
 
+STOP_ACTIONS_OUT = {core: proto for proto, core in STOP_ACTIONS.items()}
 PHASES_OUT = {core: proto for proto, core in PHASES.items()}
 JOB_PHASES = {
     JobPhase.GATHERING: rendezvous_pb2.JOB_PHASE_GATHERING,
@@ -179,6 +182,7 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
     )
     if view.spec is not None:
         job.spec.CopyFrom(spec_to_proto(view.spec))
+        job.recommendations.extend(_tally(tally, view.spec) for tally in view.recommendations)
     if view.token is not None:
         job.token.CopyFrom(token_to_proto(view.token))
     if view.decision is not None:
@@ -207,6 +211,13 @@ def ledger_to_proto(ledger: Ledger) -> rendezvous_pb2.Ledger:
     )
 
 
+def _tally(tally: RecommendationTally, spec: JobSpec) -> rendezvous_pb2.RecommendationCount:
+    last = recommendation_to_proto(tally.last, spec.job_id)
+    return rendezvous_pb2.RecommendationCount(
+        kind=last.kind, count=tally.count, last=last, last_at=timestamp(tally.last_at)
+    )
+
+
 def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
     """What the job is."""
     return attach_pb2.JobSpec(
@@ -221,6 +232,7 @@ def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
         lease_ttl=duration(spec.lease_ttl_s),
         fault_grace=duration(spec.fault_grace_s),
         no_restart_exit_code=spec.no_restart_exit_code,
+        attribution_stop_action=STOP_ACTIONS_OUT[spec.attribution_stop_action],
     )
 
 
@@ -336,6 +348,7 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
         job_succeeded=view.job_succeeded,
         shutdown_requested=view.shutdown_requested is not None,
         advice_missing=view.advice_missing,
+        no_restart_exit_code=view.no_restart_exit_code,
     )
     incident.token.job_id = view.job
     incident.token.attempt, incident.token.generation = view.attempt, view.generation

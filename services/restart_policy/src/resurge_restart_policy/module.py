@@ -7,6 +7,7 @@ import grpc.aio
 from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
 from resurge_libs.engine.real import RealClock
 from resurge_libs.hosting.module import Module, ModulePorts, Target
+from resurge_restart_policy.clients import RENDEZVOUS, GrpcRecords
 from resurge_restart_policy.servicer import RestartPolicyServicer
 from resurge_restart_policy.settings import PolicySettings
 from resurge_restart_policy.spans import DecideSpans
@@ -21,7 +22,9 @@ class RestartPolicyModule:
     service_names = (SERVICE,)
 
     def __init__(self, settings: PolicySettings, ports: ModulePorts) -> None:
-        self._servicer = RestartPolicyServicer(settings.rules(), DecideSpans(ports.spans, RealClock().wall))
+        self._records = GrpcRecords(ports.endpoint_of, ports.limits, ports.token)
+        spans = DecideSpans(ports.spans, RealClock().wall)
+        self._servicer = RestartPolicyServicer(settings.rules(), spans, self._records)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add the servicer."""
@@ -31,7 +34,8 @@ class RestartPolicyModule:
         """Nothing to begin: every call is answered from its own request."""
 
     async def stop(self) -> None:
-        """Nothing to end."""
+        """Let go of the way to rendezvous."""
+        await self._records.close()
 
 
 def build(settings: PolicySettings, ports: ModulePorts) -> Module:
@@ -39,4 +43,4 @@ def build(settings: PolicySettings, ports: ModulePorts) -> Module:
     return RestartPolicyModule(settings, ports)
 
 
-TARGET = Target(NAME, PolicySettings, build, keeps_state=False)
+TARGET = Target(NAME, PolicySettings, build, keeps_state=False, calls=(RENDEZVOUS,))

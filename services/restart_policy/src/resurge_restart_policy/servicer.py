@@ -12,17 +12,19 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.context import trace_of
 from resurge_libs.rpc.validation import Violations
 from resurge_restart_policy import wire
+from resurge_restart_policy.clients import RecordPort
 from resurge_restart_policy.core.step import decide, explain
 from resurge_restart_policy.recent import RecentIncidents
 from resurge_restart_policy.spans import DecideSpans
 
 
 class RestartPolicyServicer(policy_pb2_grpc.RestartPolicyServiceServicer):
-    """The policy's two calls."""
+    """The policy's calls."""
 
-    def __init__(self, rules: VerdictRules, spans: DecideSpans) -> None:
+    def __init__(self, rules: VerdictRules, spans: DecideSpans, records: RecordPort) -> None:
         self._rules = rules
         self._spans = spans
+        self._records = records
         self._recent = RecentIncidents()
 
     async def Decide(
@@ -44,6 +46,20 @@ class RestartPolicyServicer(policy_pb2_grpc.RestartPolicyServiceServicer):
         view = wire.view_of(incident, wrong, "incident")
         wrong.check()
         return wire.explanation_to_proto(explain(view, self._rules), incident)
+
+    async def ReportRecommendation(
+        self, request: policy_pb2.ReportRecommendationRequest, context: grpc.aio.ServicerContext
+    ) -> policy_pb2.ReportRecommendationResponse:
+        said = wire.recommendation_in(request)
+        response = await self._records.record(request, context.time_remaining())
+        log.event(
+            "recommendation",
+            kind=said.kind,
+            source=said.source or None,
+            effect=policy_pb2.RecommendationEffect.Name(response.effect).removeprefix("RECOMMENDATION_EFFECT_"),
+            sentence=said.sentence or None,
+        )
+        return response
 
     def _incident_of(self, request: policy_pb2.ExplainRequest) -> policy_pb2.Incident:
         if request.HasField("incident"):

@@ -14,6 +14,7 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import (
     EXIT_NO_RESTART,
     FaultView,
@@ -23,6 +24,7 @@ from resurge_libs.core.verdict import (
     VerdictKind,
 )
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
+from resurge_libs.rpc.recommendations import recommendation_of
 from resurge_libs.rpc.validation import Violations
 from resurge_restart_policy.core.model import Explanation
 
@@ -75,6 +77,7 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         wrong.between(f"{at}.latched_stop_exit_code", incident.latched_stop_exit_code, 0, MAX_EXIT_CODE)
         because = _because_of(incident.latched_stop, wrong, f"{at}.latched_stop")
         latched = NoRestart(because, incident.latched_stop_exit_code or EXIT_NO_RESTART)
+    wrong.between(f"{at}.no_restart_exit_code", incident.no_restart_exit_code, 0, MAX_EXIT_CODE)
     if incident.restarts_refunded > incident.restarts_spent:
         wrong.add(f"{at}.restarts_refunded", f"is {incident.restarts_refunded}; must not exceed restarts_spent")
     asked = Because(Reason.SHUTDOWN_REQUESTED) if incident.shutdown_requested else None
@@ -97,6 +100,7 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         shutdown_requested=asked,
         no_restart=latched,
         advice_missing=tuple(incident.advice_missing),
+        no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
     )
 
 
@@ -116,6 +120,15 @@ def _because_of(because: ids_pb2.Because, wrong: Violations, at: str) -> Because
     wrong.text(f"{at}.code", because.code, MAX_NAME_BYTES)
     wrong.text(f"{at}.sentence", because.sentence, MAX_SENTENCE_BYTES)
     return because_from_proto(because, Reason.OBSERVED)  # a newer release's code is no reason to refuse advice
+
+
+def recommendation_in(request: policy_pb2.ReportRecommendationRequest) -> Recommendation:
+    """What attribution says. Raises BadRequest."""
+    wrong = Violations()
+    wrong.name("request_id", request.request_id, MAX_NAME_BYTES)
+    said = recommendation_of(request.recommendation, wrong)
+    wrong.check()
+    return said
 
 
 def verdict_to_proto(verdict: Verdict) -> policy_pb2.Verdict:

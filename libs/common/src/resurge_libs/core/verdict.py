@@ -99,6 +99,8 @@ class IncidentView:
     job_succeeded: bool = False
     shutdown_requested: Because | None = None
     no_restart: NoRestart | None = None
+    no_restart_exit_code: int = EXIT_NO_RESTART
+    """What a verdict that tells the scheduler not to requeue exits with."""
     advice_missing: tuple[str, ...] = ()
     """Services that gave no advice, said in the verdict's sentence."""
 

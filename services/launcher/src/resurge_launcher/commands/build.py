@@ -18,6 +18,7 @@ from resurge_launcher.commands.sources import Resolved, Sourced
 from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings, Warm
 from resurge_launcher.usage import UsageProblem
 from resurge_launcher.warm.plan import why_never_warm
+from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.endpoint import UNIX_PATH_LIMIT, Endpoint, token_flaw
 
@@ -58,6 +59,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         max_restarts=resolved["max_restarts"].value,
         segment=segment_of(resolved, conf.segment, min_nodes),
         no_restart_exit_code=resolved["no_restart_exit_code"].value,
+        attribution_stop_action=StopAction(resolved["attribution_stop_action"].value),
         strict_fence=resolved["strict_fence"].value,
         entry=entry,
         role=resolved["role"].value,

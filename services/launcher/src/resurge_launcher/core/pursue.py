@@ -139,6 +139,8 @@ def _ordered_down(state: LauncherState, crew: Crew) -> Because | None:
             return None
 
 
+ORDERED_ENDS = frozenset({Reason.SHUTDOWN_REQUESTED, Reason.WORKLOAD_SHUTDOWN})
+"""Ends that no fault brought: workers get the whole grace to save what they have."""
 HANGS = frozenset({Reason.WORKER_HUNG, Reason.WORKER_STOPPED})
 """Faults of a worker that cannot be asked to end."""
 
@@ -187,7 +189,7 @@ def _end_ladder(state: LauncherState, rules: Rules) -> Ladder:
     assert state.goal is not None and not isinstance(state.goal, RunGoal)
     if isinstance(state.phase, Finished):
         return finish_ladder(rules.limits.fault_grace_s)
-    if state.goal.because.code == Reason.SHUTDOWN_REQUESTED:
+    if state.goal.because.code in ORDERED_ENDS:
         return drain_ladder(SIGTERM, rules.term_timeout_s)
     return fault_ladder(rules.limits.fault_grace_s)
 

@@ -13,6 +13,7 @@ from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId,
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import (
     DEFAULT_ORDER,
+    EXIT_NO_RESTART,
     FaultView,
     IncidentView,
     NoRestart,
@@ -66,9 +67,16 @@ def incident_view(incident: policy_pb2.Incident) -> IncidentView:
         jitter=incident.jitter,
         job_succeeded=incident.job_succeeded,
         shutdown_requested=Because(Reason.SHUTDOWN_REQUESTED) if incident.shutdown_requested else None,
-        no_restart=NoRestart(_because(incident.latched_stop)) if incident.HasField("latched_stop") else None,
+        no_restart=_latched(incident),
         advice_missing=tuple(incident.advice_missing),
+        no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
     )
+
+
+def _latched(incident: policy_pb2.Incident) -> NoRestart | None:
+    if not incident.HasField("latched_stop"):
+        return None
+    return NoRestart(_because(incident.latched_stop), incident.latched_stop_exit_code or EXIT_NO_RESTART)
 
 
 def _fault_view(fault: policy_pb2.Fault) -> FaultView:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from resurge_api.common.v1 import ids_pb2
+from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 
 _STYLE_OF_STANDING = {"active": "green", "spare": "cyan", "excluded": "red", "lost": "red", "silent": "yellow"}
@@ -26,6 +27,8 @@ def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
     ]
     if job.incident_id:
         lines.append(_line("incident", f"{job.incident_id} (open)"))
+    if job.recommendations:
+        lines.append(_line("attribution", recommendations_sentence(job)))
     if job.HasField("decision"):
         lines.append(_line("end", decision_sentence(job.decision)))
     return lines
@@ -36,6 +39,18 @@ def decision_sentence(decision: rendezvous_pb2.TerminalDecision) -> str:
     at = decision.at.ToDatetime().strftime(" at %Y-%m-%d %H:%M:%S UTC") if decision.HasField("at") else ""
     cause = f" ({decision.cause})" if decision.cause else ""
     return f"exit code {decision.exit_code}{cause}{at}{_why(decision.because)}"
+
+
+def recommendations_sentence(job: rendezvous_pb2.Job) -> str:
+    """What attribution recommended in this attempt, how often, and whether a STOP of it may end the job."""
+    counts = ", ".join(
+        f"{tally.count} x {_word(policy_pb2.RecommendationKind.Name(tally.kind), 'RECOMMENDATION_KIND_')}"
+        for tally in job.recommendations
+    )
+    newest = max(job.recommendations, key=lambda tally: tally.last_at.ToNanoseconds())
+    may_end = job.spec.attribution_stop_action == attach_pb2.ATTRIBUTION_STOP_ACTION_NO_RESTART
+    said = f"; last: {newest.last.sentence}" if newest.last.sentence else ""
+    return f"{counts}{said} ({'a stop ends the job' if may_end else 'recorded only'})"
 
 
 def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.Node]) -> Table:

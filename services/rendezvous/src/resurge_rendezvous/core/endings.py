@@ -11,6 +11,7 @@ from resurge_libs.core.ids import FencingToken
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_SUCCESS
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.actions import AnnounceKey
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.job import (
     Ended,
@@ -19,9 +20,11 @@ from resurge_rendezvous.core.job import (
     Proving,
     RecoveryOutcome,
     Running,
+    StoreEntry,
     TerminalDecision,
     Unopened,
 )
+from resurge_rendezvous.core.limits import SHUTDOWN_KEY
 from resurge_rendezvous.core.presence import Timers
 from resurge_rendezvous.core.recoveries import close_as_started, close_recovery
 from resurge_rendezvous.core.shards import ShardMap
@@ -40,6 +43,8 @@ def terminate(d: Draft, exit_code: int, because: Because, cause: EndCause | None
     token = FencingToken(d.spec.job_id, d.job.attempt, d.job.generation)
     cause = end_cause_of(because.code) if cause is None else cause
     d.record(f.Terminated(TerminalDecision(exit_code, because, d.stamp.wall, token, cause)))
+    d.record(f.StoreWritten(SHUTDOWN_KEY, StoreEntry(cause.value.encode(), token.generation)))
+    d.do(AnnounceKey(SHUTDOWN_KEY))
     holders = ShardMap.of((seat.node, None) for seat in d.seen.seats.values() if seat.lease is not None)
     d.see(
         unacknowledged=holders,
@@ -49,6 +54,12 @@ def terminate(d: Draft, exit_code: int, because: Because, cause: EndCause | None
     )
     d.touch_all()
     d.because = because
+
+
+def forget_end(d: Draft) -> None:
+    """The attempt that ended is followed by another: its cause no longer stands in the store."""
+    if SHUTDOWN_KEY in d.job.store:
+        d.record(f.StoreWritten(SHUTDOWN_KEY, None))
 
 
 def succeed_if_all_finished(d: Draft) -> None:

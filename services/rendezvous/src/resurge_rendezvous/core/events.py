@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from resurge_libs.core.ids import FencingToken, IncidentId, NodeId, RequestId
+from resurge_libs.core.ids import FencingToken, IncidentId, NodeId, Rank, RequestId
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import Verdict
-from resurge_rendezvous.core.values import Hello, Observed, Stamp
+from resurge_rendezvous.core.values import ControlAction, Hello, Observed, Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,30 @@ class ShutdownAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RecommendationMade:
+    """Attribution recommends something, by way of policy."""
+
+    stamp: Stamp
+    request: RequestId
+    said: Recommendation
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAsked:
+    """A worker asked its launcher for something; `at` by the node's clock."""
+
+    stamp: Stamp
+    request: RequestId
+    token: FencingToken
+    """Of the worker."""
+    node: NodeId
+    rank: Rank
+    action: ControlAction
+    reason: str
+    at: Wall
+
+
+@dataclass(frozen=True, slots=True)
 class StorePutAsked:
     """Write a key."""
 
@@ -177,6 +203,9 @@ class StoreDeleteAsked:
 
 StoreAsked = StorePutAsked | StoreAddAsked | StoreCompareAndSetAsked | StoreDeleteAsked
 
+Request = ExcludeAsked | ReadmitAsked | ShutdownAsked | RecommendationMade | ControlAsked | StoreAsked
+"""Unary requests: each is answered once it is durable, or refused."""
+
 Event = (
     HelloReceived
     | ObservedReceived
@@ -187,11 +216,5 @@ Event = (
     | VerdictUnavailable
     | Tick
     | Paused
-    | ExcludeAsked
-    | ReadmitAsked
-    | ShutdownAsked
-    | StorePutAsked
-    | StoreAddAsked
-    | StoreCompareAndSetAsked
-    | StoreDeleteAsked
+    | Request
 )

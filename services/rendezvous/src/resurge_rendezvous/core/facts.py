@@ -8,6 +8,7 @@ from resurge_libs.core.ids import Attempt, Generation, IncidentId, NodeId, Reque
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
+from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.job import (
     Added,
@@ -200,6 +201,14 @@ class WouldExclude:
 
 
 @dataclass(frozen=True, slots=True)
+class RecommendationRecorded:
+    """Attribution recommended something."""
+
+    said: Recommendation
+    at: Wall
+
+
+@dataclass(frozen=True, slots=True)
 class Terminated:
     """The attempt is over; the first terminal decision stays."""
 
@@ -251,6 +260,7 @@ Fact = (
     | NodeExcluded
     | NodeReadmitted
     | WouldExclude
+    | RecommendationRecorded
     | Terminated
     | StoreWritten
     | RequestAnswered

@@ -172,6 +172,7 @@ def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults:
         failure_ages_s=tuple(max(0.0, wall - at) for at in reversed(d.job.failure_walls)),
         jitter=d.stamp.chance,
         no_restart=d.job.no_restart,
+        no_restart_exit_code=d.spec.no_restart_exit_code,
     )
 
 

@@ -11,7 +11,9 @@ from functools import reduce
 from typing import assert_never
 
 from resurge_libs.core.ids import Cycle, Generation
+from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
+from resurge_libs.core.recommendation import Recommendation
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.job import (
     Answered,
@@ -22,6 +24,7 @@ from resurge_rendezvous.core.job import (
     Incident,
     Job,
     Proving,
+    RecommendationTally,
     RecoveryOutcome,
     RecoveryRecord,
     RoundTimes,
@@ -66,8 +69,8 @@ def evolve(job: Job, fact: f.Fact) -> Job:
         case f.RecoveryAmended(incident, spans):
             amended = (replace(r, spans=r.spans + spans) if r.incident == incident else r for r in job.records)
             return replace(job, records=tuple(amended))
-        case f.NoRestartLatched(no_restart):
-            return job if job.no_restart is not None else replace(job, no_restart=no_restart)
+        case f.NoRestartLatched() | f.RecommendationRecorded():
+            return _advised(job, fact)
         case f.RestartCharged(incident, number):
             charge = Charge(incident, number)
             _expect(charge not in job.charges, job, fact)
@@ -83,6 +86,20 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             return replace(job, ledger=reduce(Ledger.booked, bookings, job.ledger))
         case _:
             assert_never(fact)
+
+
+def _advised(job: Job, fact: f.NoRestartLatched | f.RecommendationRecorded) -> Job:
+    match fact:
+        case f.NoRestartLatched(no_restart):
+            return job if job.no_restart is not None else replace(job, no_restart=no_restart)
+        case f.RecommendationRecorded(said, at):
+            return replace(job, recommendations=_tallied(job.recommendations, said, at))
+
+
+def _tallied(known: tuple[RecommendationTally, ...], said: Recommendation, at: Wall) -> tuple[RecommendationTally, ...]:
+    before = next((tally.count for tally in known if tally.last.kind is said.kind), 0)
+    others = (tally for tally in known if tally.last.kind is not said.kind)
+    return tuple(sorted((*others, RecommendationTally(before + 1, said, at)), key=lambda tally: tally.last.kind))
 
 
 def _within_bounds(answers: tuple[Answered, ...]) -> tuple[Answered, ...]:
@@ -125,6 +142,7 @@ def _stage(job: Job, fact: _StageFact) -> Job:
                 charges_forgotten=0,
                 failure_walls=(),
                 no_restart=None,
+                recommendations=(),
                 stage=Gathering(because),
             )
         case f.JournalBehindAdopted(generation, attempt, because):

@@ -25,6 +25,7 @@ from resurge_libs.core.time_limits import WrongOrder
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import CloseStream
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.endings import forget_end
 from resurge_rendezvous.core.events import HelloReceived
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Proving, RecoveryOutcome, Running, Unopened
@@ -151,6 +152,7 @@ def _begin(d: Draft, hello: Hello) -> None:
         because = Because(Reason.NEW_ATTEMPT, f"attempt {attempt} was begun by {hello.node}")
         _leave_stage(d, because)
         d.record(f.AttemptRaised(attempt, hello.spec, because))
+        forget_end(d)
         _restart_gathering(d)
     else:
         return
@@ -168,6 +170,7 @@ def _adopt(d: Draft, hello: Hello) -> None:
     )
     _leave_stage(d, because)
     d.record(f.JournalBehindAdopted(generation, attempt, because))
+    forget_end(d)
     _restart_gathering(d)
     # nodes of the lost generation that are not here yet may hold a lease that this service once granted
     unknown_s = longest_lease_s(d.limits, d.spec) + d.limits.lease_margin_s + d.limits.reconnect_window_s

@@ -24,6 +24,7 @@ from resurge_libs.core.ids import (
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.reasons import SILENCES, Because
+from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.nodes import NodeEntry, NodeTable
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
@@ -295,6 +296,15 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class RecommendationTally:
+    """How often attribution recommended one thing, and its last word."""
+
+    count: int
+    last: Recommendation
+    last_at: Wall
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """One restart spent: each closed round of an incident, once."""
 
@@ -326,6 +336,8 @@ class Job:
     known_milestones: frozenset[MilestoneKind] = frozenset()
     """Milestones that some worker of this job has been seen to report."""
     records: tuple[RecoveryRecord, ...] = ()
+    recommendations: tuple[RecommendationTally, ...] = ()
+    """What attribution recommended in this attempt, one entry for each kind."""
     store: Mapping[str, StoreEntry] = field(default_factory=dict)
     answers: tuple[Answered, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)

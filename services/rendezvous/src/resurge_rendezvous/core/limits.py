@@ -12,6 +12,8 @@ from resurge_rendezvous.core.values import JobSpec
 KEY_BYTES_MAX = 1024
 VALUE_BYTES_MAX = 1024 * 1024
 KEYS_MAX = 10_000
+SHUTDOWN_KEY = "resurge/shutdown"
+"""The store's own key: the cause of the attempt's end, from its end to the next attempt. Nobody else writes it."""
 STORE_BYTES_MAX = 64 * 1024 * 1024
 """Of all values together: they are held in memory, and stand whole in every snapshot."""
 NODE_SPANS_MAX = 64

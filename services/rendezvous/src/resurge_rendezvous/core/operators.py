@@ -15,7 +15,7 @@ from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import ExcludeAsked, ReadmitAsked, ShutdownAsked
 from resurge_rendezvous.core.job import Ended, OrderTaken
 from resurge_rendezvous.core.nodes import Exclusion, NodeEntry
-from resurge_rendezvous.core.store import another_call, answer_to
+from resurge_rendezvous.core.store import was_taken
 from resurge_rendezvous.core.verdicts import exclude
 
 Order = ExcludeAsked | ReadmitAsked | ShutdownAsked
@@ -107,8 +107,4 @@ def _taken(event: Order) -> OrderTaken:
 
 
 def _repeated(d: Draft, event: Order) -> bool:
-    """Whether this very order was taken before. Raises BadRequest for an id of another call."""
-    known = answer_to(d.job, event.request, OrderTaken)
-    if isinstance(known, OrderTaken) and known.order not in ("", type(event).__name__):
-        raise another_call(event.request)
-    return known is not None
+    return was_taken(d.job, event.request, type(event).__name__)

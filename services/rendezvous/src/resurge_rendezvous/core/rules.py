@@ -111,6 +111,7 @@ SPEC_FIELDS: Mapping[str, str] = {
     "lease_ttl_s": "lease_ttl_s",
     "fault_grace_s": "fault_grace_s",
     "no_restart_exit_code": "--ft-no-restart-exit-code",
+    "attribution_stop_action": "--ft-attribution-stop-action",
 }
 """What must be the same on all nodes of a job, and how users call it."""
 

@@ -30,6 +30,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.core.verdict import VerdictRules
 from resurge_rendezvous.core import events as e
+from resurge_rendezvous.core.advice import on_recommendation
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.facts import Fact
 from resurge_rendezvous.core.fold import evolve
@@ -46,6 +47,7 @@ from resurge_rendezvous.core.store import on_store
 from resurge_rendezvous.core.ticking import on_paused, on_tick
 from resurge_rendezvous.core.timekeeping import keep_time
 from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
+from resurge_rendezvous.core.workload import on_control
 
 RULES_VERSION = 3
 """Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders, 3 bounds
@@ -105,8 +107,18 @@ def _handle(d: Draft, event: e.Event) -> None:
             on_tick(d)
         case e.Paused():
             on_paused(d, event)
+        case _:
+            _handle_request(d, event)
+
+
+def _handle_request(d: Draft, event: e.Request) -> None:
+    match event:
         case e.ExcludeAsked() | e.ReadmitAsked() | e.ShutdownAsked():
             on_order(d, event)
+        case e.RecommendationMade():
+            on_recommendation(d, event)
+        case e.ControlAsked():
+            on_control(d, event)
         case e.StorePutAsked() | e.StoreAddAsked() | e.StoreCompareAndSetAsked() | e.StoreDeleteAsked():
             on_store(d, event)
         case _:

@@ -22,8 +22,8 @@ from resurge_rendezvous.core.events import (
     StoreDeleteAsked,
     StorePutAsked,
 )
-from resurge_rendezvous.core.job import Added, Answer, Deleted, Job, PutDone, StoreEntry, Swapped
-from resurge_rendezvous.core.limits import KEY_BYTES_MAX, KEYS_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX
+from resurge_rendezvous.core.job import Added, Answer, Deleted, Job, OrderTaken, PutDone, StoreEntry, Swapped
+from resurge_rendezvous.core.limits import KEY_BYTES_MAX, KEYS_MAX, SHUTDOWN_KEY, STORE_BYTES_MAX, VALUE_BYTES_MAX
 
 COUNTER_MAX = 2**63 - 1
 _KINDS: dict[type[StoreAsked], type[Answer]] = {
@@ -49,8 +49,8 @@ def refused_token(job: Job, token: FencingToken) -> Refused | None:
 def read(job: Job, token: FencingToken, key: str) -> bytes | None:
     """The value of a key, or None. Raises StaleGeneration, WrongJob or Unready."""
     refusal = refused_token(job, token)
-    if refusal is not None:
-        raise refusal
+    if refusal is not None and not (key == SHUTDOWN_KEY and isinstance(refusal, StaleGeneration)):
+        raise refusal  # how the job ended may be asked when nothing of it runs any more
     entry = job.store.get(key)
     return entry.value if entry is not None else None
 
@@ -61,6 +61,14 @@ def answer_to(job: Job, request: RequestId, kind: type[Answer]) -> Answer | None
     if answer is not None and not isinstance(answer, kind):
         raise another_call(request)
     return answer
+
+
+def was_taken(job: Job, request: RequestId, order: str) -> bool:
+    """Whether this very order was taken before. Raises BadRequest for an id of another call."""
+    known = answer_to(job, request, OrderTaken)
+    if isinstance(known, OrderTaken) and known.order not in ("", order):
+        raise another_call(request)
+    return known is not None
 
 
 def another_call(request: RequestId) -> BadRequest:
@@ -100,6 +108,8 @@ def _violation(d: Draft, event: StoreAsked) -> Refused | None:
         return BadRequest.of("key", f"must have 1 to {KEY_BYTES_MAX} bytes")
     if isinstance(event, (StorePutAsked, StoreCompareAndSetAsked)) and len(event.value) > VALUE_BYTES_MAX:
         return BadRequest.of("value", f"must have at most {VALUE_BYTES_MAX} bytes, got {len(event.value)}")
+    if event.key == SHUTDOWN_KEY:
+        return BadRequest.of("key", f"{SHUTDOWN_KEY!r} holds the cause of the job's end: it is written by nobody else")
     if not event.request:
         return BadRequest.of("request_id", "must be given, so that a repeat is not a second write")
     if not isinstance(event, StoreDeleteAsked) and event.key not in d.job.store and len(d.job.store) >= KEYS_MAX:

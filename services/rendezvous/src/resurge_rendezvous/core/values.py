@@ -13,6 +13,7 @@ from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because
+from resurge_libs.core.recommendation import StopAction
 
 PROTOCOL_VERSION = 1
 
@@ -36,6 +37,15 @@ class JobSpec:
     fault_grace_s: float = 0.0
     """0 means the service's own."""
     no_restart_exit_code: int = 93
+    attribution_stop_action: StopAction = StopAction.LOG
+
+
+class ControlAction(StrEnum):
+    """What a worker asks of its launcher."""
+
+    CONTINUE = "CONTINUE"
+    EXCLUDE_THIS_NODE = "EXCLUDE_THIS_NODE"
+    SHUTDOWN_WORKLOAD = "SHUTDOWN_WORKLOAD"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from resurge_rendezvous.core.job import (
     Fenced,
     Gathering,
     Proving,
+    RecommendationTally,
     RecoveryRecord,
     Running,
     TerminalDecision,
@@ -78,6 +79,7 @@ class JobView:
     incident: IncidentId | None
     nodes: tuple[NodeView, ...]
     decision: TerminalDecision | None
+    recommendations: tuple[RecommendationTally, ...]
     all_acknowledged: bool
     """The job has ended and every launcher knows it, or its lease is over."""
     ledger: Ledger
@@ -100,6 +102,7 @@ def job_view(state: RdzvState) -> JobView:
         incident=incident.incident if incident is not None else None,
         nodes=tuple(node_view(state, entry) for entry in sorted(job.nodes, key=order_key)),
         decision=job.stage.decision if isinstance(job.stage, Ended) else None,
+        recommendations=job.recommendations,
         all_acknowledged=isinstance(job.stage, Ended) and len(seen.unacknowledged) == 0,
         ledger=ledger_of(state),
         recoveries_closed=job.recoveries_closed,

@@ -19,11 +19,39 @@ class VerdictKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_KIND_RESTART_EXCLUDING: _ClassVar[VerdictKind]
     VERDICT_KIND_STOP: _ClassVar[VerdictKind]
     VERDICT_KIND_SHUTDOWN: _ClassVar[VerdictKind]
+
+class RecommendationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECOMMENDATION_KIND_UNSPECIFIED: _ClassVar[RecommendationKind]
+    RECOMMENDATION_KIND_RESTART: _ClassVar[RecommendationKind]
+    RECOMMENDATION_KIND_RESTART_EXCLUDING: _ClassVar[RecommendationKind]
+    RECOMMENDATION_KIND_STOP: _ClassVar[RecommendationKind]
+    RECOMMENDATION_KIND_CONTINUE: _ClassVar[RecommendationKind]
+    RECOMMENDATION_KIND_UNKNOWN: _ClassVar[RecommendationKind]
+
+class RecommendationEffect(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECOMMENDATION_EFFECT_UNSPECIFIED: _ClassVar[RecommendationEffect]
+    RECOMMENDATION_EFFECT_RECORDED: _ClassVar[RecommendationEffect]
+    RECOMMENDATION_EFFECT_LATCHED: _ClassVar[RecommendationEffect]
+    RECOMMENDATION_EFFECT_ENDED: _ClassVar[RecommendationEffect]
+    RECOMMENDATION_EFFECT_TOO_LATE: _ClassVar[RecommendationEffect]
 VERDICT_KIND_UNSPECIFIED: VerdictKind
 VERDICT_KIND_RESTART: VerdictKind
 VERDICT_KIND_RESTART_EXCLUDING: VerdictKind
 VERDICT_KIND_STOP: VerdictKind
 VERDICT_KIND_SHUTDOWN: VerdictKind
+RECOMMENDATION_KIND_UNSPECIFIED: RecommendationKind
+RECOMMENDATION_KIND_RESTART: RecommendationKind
+RECOMMENDATION_KIND_RESTART_EXCLUDING: RecommendationKind
+RECOMMENDATION_KIND_STOP: RecommendationKind
+RECOMMENDATION_KIND_CONTINUE: RecommendationKind
+RECOMMENDATION_KIND_UNKNOWN: RecommendationKind
+RECOMMENDATION_EFFECT_UNSPECIFIED: RecommendationEffect
+RECOMMENDATION_EFFECT_RECORDED: RecommendationEffect
+RECOMMENDATION_EFFECT_LATCHED: RecommendationEffect
+RECOMMENDATION_EFFECT_ENDED: RecommendationEffect
+RECOMMENDATION_EFFECT_TOO_LATE: RecommendationEffect
 
 class Fault(_message.Message):
     __slots__ = ("node_id", "rank", "because", "at", "culprit", "exit_code", "signal", "last_step")
@@ -46,7 +74,7 @@ class Fault(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
 class Incident(_message.Message):
-    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded")
+    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded", "no_restart_exit_code")
     INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +92,7 @@ class Incident(_message.Message):
     ADVICE_MISSING_FIELD_NUMBER: _ClassVar[int]
     LATCHED_STOP_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_REFUNDED_FIELD_NUMBER: _ClassVar[int]
+    NO_RESTART_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     incident_id: str
     token: _ids_pb2.FencingToken
     cycle: int
@@ -81,7 +110,8 @@ class Incident(_message.Message):
     advice_missing: _containers.RepeatedScalarFieldContainer[str]
     latched_stop_exit_code: int
     restarts_refunded: int
-    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ...) -> None: ...
+    no_restart_exit_code: int
+    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ..., no_restart_exit_code: _Optional[int] = ...) -> None: ...
 
 class Verdict(_message.Message):
     __slots__ = ("kind", "because", "exit_code", "delay", "excluded_node_ids", "restarts_left", "source")
@@ -142,3 +172,37 @@ class ExplainResponse(_message.Message):
     verdict: Verdict
     rules: _containers.RepeatedCompositeFieldContainer[RuleOutcome]
     def __init__(self, incident: _Optional[_Union[Incident, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[RuleOutcome, _Mapping]]] = ...) -> None: ...
+
+class Recommendation(_message.Message):
+    __slots__ = ("kind", "token", "sentence", "confidence", "culprit_node_ids", "incident_id", "source")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    CULPRIT_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    kind: RecommendationKind
+    token: _ids_pb2.FencingToken
+    sentence: str
+    confidence: float
+    culprit_node_ids: _containers.RepeatedScalarFieldContainer[str]
+    incident_id: str
+    source: str
+    def __init__(self, kind: _Optional[_Union[RecommendationKind, str]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., sentence: _Optional[str] = ..., confidence: _Optional[float] = ..., culprit_node_ids: _Optional[_Iterable[str]] = ..., incident_id: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+
+class ReportRecommendationRequest(_message.Message):
+    __slots__ = ("request_id", "recommendation")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RECOMMENDATION_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    recommendation: Recommendation
+    def __init__(self, request_id: _Optional[str] = ..., recommendation: _Optional[_Union[Recommendation, _Mapping]] = ...) -> None: ...
+
+class ReportRecommendationResponse(_message.Message):
+    __slots__ = ("effect", "because")
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    effect: RecommendationEffect
+    because: _ids_pb2.Because
+    def __init__(self, effect: _Optional[_Union[RecommendationEffect, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...

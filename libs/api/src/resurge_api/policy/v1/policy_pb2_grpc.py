@@ -45,6 +45,11 @@ class RestartPolicyServiceStub(object):
                 request_serializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ReportRecommendation = channel.unary_unary(
+                '/resurge_api.policy.v1.RestartPolicyService/ReportRecommendation',
+                request_serializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ReportRecommendationRequest.SerializeToString,
+                response_deserializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ReportRecommendationResponse.FromString,
+                _registered_method=True)
 
 
 class RestartPolicyServiceServicer(object):
@@ -67,6 +72,15 @@ class RestartPolicyServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportRecommendation(self, request, context):
+        """ReportRecommendation takes what attribution says about the job, at any time, and hands it on to rendezvous, where it is
+        counted and recorded; a STOP ends the job where the job was started with --ft-attribution-stop-action no-restart.
+        Idempotent by request_id. Refuses with BadRequest, and with what rendezvous refuses with: WrongJob, Unready, Overloaded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RestartPolicyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +93,11 @@ def add_RestartPolicyServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ExplainRequest.FromString,
                     response_serializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ReportRecommendation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportRecommendation,
+                    request_deserializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ReportRecommendationRequest.FromString,
+                    response_serializer=resurge__api_dot_policy_dot_v1_dot_policy__pb2.ReportRecommendationResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +155,33 @@ class RestartPolicyService(object):
             '/resurge_api.policy.v1.RestartPolicyService/Explain',
             resurge__api_dot_policy_dot_v1_dot_policy__pb2.ExplainRequest.SerializeToString,
             resurge__api_dot_policy_dot_v1_dot_policy__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportRecommendation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/resurge_api.policy.v1.RestartPolicyService/ReportRecommendation',
+            resurge__api_dot_policy_dot_v1_dot_policy__pb2.ReportRecommendationRequest.SerializeToString,
+            resurge__api_dot_policy_dot_v1_dot_policy__pb2.ReportRecommendationResponse.FromString,
             options,
             channel_credentials,
             insecure,

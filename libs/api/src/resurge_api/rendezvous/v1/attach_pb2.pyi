@@ -12,6 +12,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class AttributionStopAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ATTRIBUTION_STOP_ACTION_UNSPECIFIED: _ClassVar[AttributionStopAction]
+    ATTRIBUTION_STOP_ACTION_LOG: _ClassVar[AttributionStopAction]
+    ATTRIBUTION_STOP_ACTION_NO_RESTART: _ClassVar[AttributionStopAction]
+
 class NodePhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NODE_PHASE_UNSPECIFIED: _ClassVar[NodePhase]
@@ -30,6 +36,9 @@ class MilestoneKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MILESTONE_KIND_CHECKPOINT_RESTORED: _ClassVar[MilestoneKind]
     MILESTONE_KIND_FIRST_STEP: _ClassVar[MilestoneKind]
     MILESTONE_KIND_WORKER_STARTED: _ClassVar[MilestoneKind]
+ATTRIBUTION_STOP_ACTION_UNSPECIFIED: AttributionStopAction
+ATTRIBUTION_STOP_ACTION_LOG: AttributionStopAction
+ATTRIBUTION_STOP_ACTION_NO_RESTART: AttributionStopAction
 NODE_PHASE_UNSPECIFIED: NodePhase
 NODE_PHASE_READY: NodePhase
 NODE_PHASE_STARTING: NodePhase
@@ -45,7 +54,7 @@ MILESTONE_KIND_FIRST_STEP: MilestoneKind
 MILESTONE_KIND_WORKER_STARTED: MilestoneKind
 
 class JobSpec(_message.Message):
-    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code")
+    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     MIN_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +66,7 @@ class JobSpec(_message.Message):
     LEASE_TTL_FIELD_NUMBER: _ClassVar[int]
     FAULT_GRACE_FIELD_NUMBER: _ClassVar[int]
     NO_RESTART_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTION_STOP_ACTION_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     min_nodes: int
@@ -68,7 +78,8 @@ class JobSpec(_message.Message):
     lease_ttl: _duration_pb2.Duration
     fault_grace: _duration_pb2.Duration
     no_restart_exit_code: int
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ...) -> None: ...
+    attribution_stop_action: AttributionStopAction
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address")

@@ -51,6 +51,13 @@ class RecoveryOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECOVERY_OUTCOME_RECOVERED: _ClassVar[RecoveryOutcome]
     RECOVERY_OUTCOME_STARTED_ONLY: _ClassVar[RecoveryOutcome]
     RECOVERY_OUTCOME_ENDED: _ClassVar[RecoveryOutcome]
+
+class ControlAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONTROL_ACTION_UNSPECIFIED: _ClassVar[ControlAction]
+    CONTROL_ACTION_CONTINUE: _ClassVar[ControlAction]
+    CONTROL_ACTION_EXCLUDE_THIS_NODE: _ClassVar[ControlAction]
+    CONTROL_ACTION_SHUTDOWN_WORKLOAD: _ClassVar[ControlAction]
 JOB_PHASE_UNSPECIFIED: JobPhase
 JOB_PHASE_GATHERING: JobPhase
 JOB_PHASE_RUNNING: JobPhase
@@ -76,6 +83,10 @@ RECOVERY_OUTCOME_OPEN: RecoveryOutcome
 RECOVERY_OUTCOME_RECOVERED: RecoveryOutcome
 RECOVERY_OUTCOME_STARTED_ONLY: RecoveryOutcome
 RECOVERY_OUTCOME_ENDED: RecoveryOutcome
+CONTROL_ACTION_UNSPECIFIED: ControlAction
+CONTROL_ACTION_CONTINUE: ControlAction
+CONTROL_ACTION_EXCLUDE_THIS_NODE: ControlAction
+CONTROL_ACTION_SHUTDOWN_WORKLOAD: ControlAction
 
 class AttachRequest(_message.Message):
     __slots__ = ("observed",)
@@ -116,7 +127,7 @@ class Node(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., host: _Optional[str] = ..., standing: _Optional[_Union[NodeStanding, str]] = ..., phase: _Optional[_Union[_attach_pb2.NodePhase, str]] = ..., generation: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., domain: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed")
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +139,7 @@ class Job(_message.Message):
     DECISION_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     RECOVERIES_CLOSED_FIELD_NUMBER: _ClassVar[int]
+    RECOMMENDATIONS_FIELD_NUMBER: _ClassVar[int]
     spec: _attach_pb2.JobSpec
     token: _ids_pb2.FencingToken
     cycle: int
@@ -139,7 +151,8 @@ class Job(_message.Message):
     decision: TerminalDecision
     ledger: Ledger
     recoveries_closed: int
-    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ...) -> None: ...
+    recommendations: _containers.RepeatedCompositeFieldContainer[RecommendationCount]
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ...) -> None: ...
 
 class Ledger(_message.Message):
     __slots__ = ("begun", "reached", "doing", "productive", "lost", "detection", "teardown", "rendezvous", "start", "restore", "waiting", "lost_steps", "unmeasured")
@@ -170,6 +183,18 @@ class Ledger(_message.Message):
     lost_steps: int
     unmeasured: _duration_pb2.Duration
     def __init__(self, begun: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reached: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., doing: _Optional[_Union[Activity, str]] = ..., productive: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lost: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., detection: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., teardown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., rendezvous: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., restore: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lost_steps: _Optional[int] = ..., unmeasured: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RecommendationCount(_message.Message):
+    __slots__ = ("kind", "count", "last", "last_at")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    kind: _policy_pb2.RecommendationKind
+    count: int
+    last: _policy_pb2.Recommendation
+    last_at: _timestamp_pb2.Timestamp
+    def __init__(self, kind: _Optional[_Union[_policy_pb2.RecommendationKind, str]] = ..., count: _Optional[int] = ..., last: _Optional[_Union[_policy_pb2.Recommendation, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class TerminalDecision(_message.Message):
     __slots__ = ("exit_code", "because", "at", "token", "cause")
@@ -454,3 +479,47 @@ class DeleteResponse(_message.Message):
     EXISTED_FIELD_NUMBER: _ClassVar[int]
     existed: bool
     def __init__(self, existed: bool = ...) -> None: ...
+
+class RecordRecommendationRequest(_message.Message):
+    __slots__ = ("request_id", "recommendation")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RECOMMENDATION_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    recommendation: _policy_pb2.Recommendation
+    def __init__(self, request_id: _Optional[str] = ..., recommendation: _Optional[_Union[_policy_pb2.Recommendation, _Mapping]] = ...) -> None: ...
+
+class RecordRecommendationResponse(_message.Message):
+    __slots__ = ("effect", "because")
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    effect: _policy_pb2.RecommendationEffect
+    because: _ids_pb2.Because
+    def __init__(self, effect: _Optional[_Union[_policy_pb2.RecommendationEffect, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
+
+class ReportControlRequestRequest(_message.Message):
+    __slots__ = ("request_id", "token", "node_id", "rank", "action", "reason", "at")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    token: _ids_pb2.FencingToken
+    node_id: str
+    rank: int
+    action: ControlAction
+    reason: str
+    at: _timestamp_pb2.Timestamp
+    def __init__(self, request_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., node_id: _Optional[str] = ..., rank: _Optional[int] = ..., action: _Optional[_Union[ControlAction, str]] = ..., reason: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ReportControlRequestResponse(_message.Message):
+    __slots__ = ("carried_out", "because", "decision")
+    CARRIED_OUT_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    carried_out: bool
+    because: _ids_pb2.Because
+    decision: TerminalDecision
+    def __init__(self, carried_out: bool = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ...) -> None: ...

@@ -91,6 +91,16 @@ class RendezvousServiceStub(object):
                 request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetVerdictRequest.SerializeToString,
                 response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetVerdictResponse.FromString,
                 _registered_method=True)
+        self.RecordRecommendation = channel.unary_unary(
+                '/resurge_api.rendezvous.v1.RendezvousService/RecordRecommendation',
+                request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RecordRecommendationRequest.SerializeToString,
+                response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RecordRecommendationResponse.FromString,
+                _registered_method=True)
+        self.ReportControlRequest = channel.unary_unary(
+                '/resurge_api.rendezvous.v1.RendezvousService/ReportControlRequest',
+                request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.ReportControlRequestRequest.SerializeToString,
+                response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.ReportControlRequestResponse.FromString,
+                _registered_method=True)
         self.Put = channel.unary_unary(
                 '/resurge_api.rendezvous.v1.RendezvousService/Put',
                 request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.PutRequest.SerializeToString,
@@ -207,6 +217,22 @@ class RendezvousServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordRecommendation(self, request, context):
+        """RecordRecommendation takes what policy was told by attribution: counted, recorded, and a STOP carried out where the job
+        wants that; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready, Overloaded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReportControlRequest(self, request, context):
+        """ReportControlRequest carries out what a worker asked of its launcher: to stop restarting, or to exclude its node;
+        idempotent by request_id. Refuses with StaleGeneration, BadRequest, WrongJob, Unready, Overloaded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Put(self, request, context):
         """Put writes a key; idempotent by request_id. Refuses with StaleGeneration, WrongJob, BadRequest, Unready, Overloaded.
         """
@@ -309,6 +335,16 @@ def add_RendezvousServiceServicer_to_server(servicer, server):
                     servicer.GetVerdict,
                     request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetVerdictRequest.FromString,
                     response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetVerdictResponse.SerializeToString,
+            ),
+            'RecordRecommendation': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordRecommendation,
+                    request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RecordRecommendationRequest.FromString,
+                    response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RecordRecommendationResponse.SerializeToString,
+            ),
+            'ReportControlRequest': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportControlRequest,
+                    request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.ReportControlRequestRequest.FromString,
+                    response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.ReportControlRequestResponse.SerializeToString,
             ),
             'Put': grpc.unary_unary_rpc_method_handler(
                     servicer.Put,
@@ -639,6 +675,60 @@ class RendezvousService(object):
             '/resurge_api.rendezvous.v1.RendezvousService/GetVerdict',
             resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetVerdictRequest.SerializeToString,
             resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.GetVerdictResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordRecommendation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/resurge_api.rendezvous.v1.RendezvousService/RecordRecommendation',
+            resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RecordRecommendationRequest.SerializeToString,
+            resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RecordRecommendationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportControlRequest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/resurge_api.rendezvous.v1.RendezvousService/ReportControlRequest',
+            resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.ReportControlRequestRequest.SerializeToString,
+            resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.ReportControlRequestResponse.FromString,
             options,
             channel_credentials,
             insecure,
