@@ -74,6 +74,8 @@ A launcher that holds the job's decision exits with its code, also when it is si
 | --- | --- |
 | `RESURGE_JOB_TOKEN` | shared secret; a must unless the endpoint is loopback or a Unix socket; workers do not get it |
 | `SLURM_JOB_ID`, `SLURM_ARRAY_JOB_ID`, `SLURM_ARRAY_TASK_ID` | default of the job id |
+| `RESURGE_CURRENT_CYCLE_INFO`, `NVRX_CURRENT_CYCLE_INFO` | told to workers: the record of their cycle; of the newest |
+| `RESURGE_RENDEZVOUS__CYCLE_INFO_DIR` | `--ft-cycle-info-dir` for a control plane that was started by other means |
 | `SLURM_RESTART_COUNT` | default of the attempt, plus 1 |
 | `SLURMD_NODENAME`, `SLURM_NODEID` | default of the node id |
 | `SLURM_PROCID`, else `GROUP_RANK` | order of the nodes, where `--node-rank` is not given |
@@ -90,6 +92,7 @@ A launcher that holds the job's decision exits with its code, also when it is si
 | `control.json` | who serves here, and where; gone after an orderly end |
 | `recoveries.jsonl` | one recovery record per line; the last line of an incident holds |
 | `job.json` | the job as it last stood, with its end |
+| `cycles/` | the record of each cycle, unless `--ft-cycle-info-dir` says otherwise; see [records.md](records.md) |
 | `spans.jsonl` | the spans of every recovery, one per line |
 | `logs/` | per-rank output, unless `--log-dir` says otherwise |
 | `control-plane.log` | what a control plane started here says; longer than 8 MiB, it becomes `….log.1` |

@@ -50,6 +50,7 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
         store_offer=None if offer is None else rm.StoreOffer(offer.address, offer.port, offer.is_served),
         exit_acknowledged=seen.exit_acknowledged,
         leaving_signal=seen.leaving_signal,
+        workers=tuple(rm.WorkerProcess(w.rank, w.local_rank, w.pid) for w in seen.workers),
     )
 
 

@@ -112,14 +112,17 @@ def funnel(screen: Screen) -> Iterator[Funnel]:
 
 
 def feed(funnel: Funnel, stream: Stream, data: bytes) -> None:
-    writer = funnel.open(stream)
+    file = None
+    if stream.file is not None:
+        file = os.open(stream.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    writer = funnel.open(stream, file)
     os.write(writer, data)
     os.close(writer)
     wait_until(lambda: funnel.at_end(stream.generation, stream.rank))
 
 
 def test_files_hold_the_bytes_as_they_are(funnel: Funnel, screen: Screen, tmp_path: Path):
-    file = tmp_path / "deep" / "stdout.log"
+    file = tmp_path / "stdout.log"
     feed(funnel, Stream(1, 2, False, file), b"\x00\xff raw\r\nline")
     assert file.read_bytes() == b"\x00\xff raw\r\nline"
     assert screen.text == b"[rank 2] \x00\xff raw\r\n[rank 2] line\n"

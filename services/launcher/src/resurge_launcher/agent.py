@@ -35,6 +35,7 @@ from resurge_launcher.pages import page_home, remove_pages
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.settings import RunSettings
+from resurge_launcher.start_files import StartFiles
 from resurge_launcher.store_offer import StorePort, own_address
 from resurge_launcher.stream import ControlStream, Where
 from resurge_launcher.team import Shop
@@ -209,10 +210,10 @@ class _Agent:
             signals_to_handle=",".join(number.name for number in settings.signals_to_handle),
             launcher=kernel.process_name(os.getpid()),
         )
-        log_root = (settings.log_dir or settings.state_dir / "logs") / settings.job_id
-        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, log_root.absolute())
+        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, settings.run_dir)
         return Hands(
             shop=shop,
+            files=StartFiles(settings.cycle_info_dir, settings.log_root, settings.job_id, settings.nproc_per_node),
             strays=self._strays,
             store=self._store,
             teller=FaultTeller(self._funnel),
@@ -277,6 +278,7 @@ class _Agent:
             local_world_size=settings.nproc_per_node,
             take_over=settings.take_over,
             address=self._address,
+            log_root=str(settings.log_root),
         )
         if settings.infra_rank is not None:
             hello.infra_rank = settings.infra_rank

@@ -17,12 +17,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from resurge_launcher.probe import answers
 from resurge_launcher.processes import kernel
 from resurge_libs.core.verdict import EXIT_USAGE
 from resurge_libs.hosting.own_log import LOG_NAME, make_room
 from resurge_libs.obs import log
+from resurge_libs.obs.background import Outage
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.records import CLAIM_NAME
 
@@ -73,6 +75,8 @@ class ControlPlane:
         self._child: subprocess.Popen[bytes] | None = None
         self._pidfd: int | None = None
         self._answered = False
+        remedy = "Give the state directory room, and make what stands there a file that you may write."
+        self._log_outage = Outage("the control plane's log", plan.state_dir / LOG_NAME, remedy)
 
     @property
     def pids(self) -> set[int]:
@@ -167,8 +171,7 @@ class ControlPlane:
         found = kernel.open_pidfd(pid) if pid > 0 else None
         if found is not None:
             return found
-        make_room(self._plan.state_dir / LOG_NAME)
-        with (self._plan.state_dir / LOG_NAME).open("ab") as output:
+        with self._output() as output:
             self._child = subprocess.Popen(
                 self._plan.argv,
                 env=dict(self._plan.environ),
@@ -179,6 +182,18 @@ class ControlPlane:
             )
         log.event("control_plane_started", pid=self._child.pid, endpoint=self._plan.listen.target)
         return os.pidfd_open(self._child.pid)
+
+    def _output(self) -> BinaryIO:
+        """Where it writes its log; a log that cannot be opened keeps no control plane from being started."""
+        path = self._plan.state_dir / LOG_NAME
+        make_room(path)
+        try:
+            output = path.open("ab")
+        except OSError as error:
+            self._log_outage.failed(error)
+            return open(os.devnull, "ab")
+        self._log_outage.written()
+        return output
 
     async def _tell_answer(self) -> None:
         while not await asyncio.to_thread(answers, self._plan.listen):  # noqa: ASYNC110  # another process decides

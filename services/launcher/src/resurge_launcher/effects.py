@@ -16,6 +16,7 @@ from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
+from resurge_launcher.start_files import LogFiles, StartFiles
 from resurge_launcher.store_offer import StorePort
 from resurge_launcher.team import Shop, Team, Told
 from resurge_launcher.warm.client import NotWarm, WarmStart
@@ -40,6 +41,7 @@ class Hands:
     """The parts that effects use."""
 
     shop: Shop
+    files: StartFiles
     strays: Strays
     store: StorePort
     teller: FaultTeller
@@ -118,20 +120,22 @@ class Effects:
     def _spawn(self, action: h.SpawnWorkers) -> None:
         """Start the workers, after the fork server's first imports where they are still going on."""
         self._ordered = action.run
+        prepare = partial(self._hands.files.prepare, action.run, partial(self._spawn_now, action.run))
         if self._hands.warm is None:
-            self._spawn_now(action.run)
+            prepare()
         else:
-            self._hands.warm.when_settled(lambda: self._spawn_now(action.run))
+            self._hands.warm.when_settled(prepare)
 
-    def _spawn_now(self, run: RunGoal) -> None:
+    def _spawn_now(self, run: RunGoal, files: LogFiles) -> None:
         if self._ordered is not run:
+            files.close()
             return  # called off
         self._ordered = None
         team: Team | None = None
         try:
             if self._team is not None:
                 self._team.close()
-            team = self._team = Team(self._hands.shop, run)
+            team = self._team = Team(self._hands.shop, run, files)
             team.book.write_lease(self._lease_until)
             told = Told(partial(self._exited, team), partial(self._dying, team))
             team.start(self._loop, told, self._fork if self._hands.warm is not None else None)

@@ -16,6 +16,10 @@ INCARNATION = "RESURGE_INCARNATION"
 LAUNCHER = "RESURGE_LAUNCHER"
 """Which process started the worker: its pid and its start, as `kernel.process_name` writes them."""
 ATTEMPT = "RESURGE_ATTEMPT"
+CYCLE_INFO = "RESURGE_CURRENT_CYCLE_INFO"
+"""The record of the worker's own cycle."""
+NVRX_CYCLE_INFO = "NVRX_CURRENT_CYCLE_INFO"
+"""The link to the newest cycle's record, under the name that tools for another launcher know."""
 JOB_TOKEN = "RESURGE_JOB_TOKEN"
 KEPT_FROM_WORKERS = (JOB_TOKEN,)
 """The job's secret belongs to launchers and services; training code gets along without."""
@@ -49,6 +53,10 @@ class WorkerFiles:
 
     page: str
     error_file: str
+    cycle_record: str = ""
+    """The record of this cycle; empty where none is promised."""
+    current_record: str = ""
+    """The link to the newest record."""
 
 
 def marks(job_id: str, node_id: str) -> tuple[bytes, bytes]:
@@ -64,10 +72,16 @@ def worker_environment(
     environment.update(_defaults(node.local_world_size, inherited))
     environment.update(_torchrun(run, node, local_rank, files))
     environment.update(_own(run, node, files))
-    if run.traceparent:
-        environment[sdk.TRACEPARENT] = run.traceparent
-    else:
-        environment.pop(sdk.TRACEPARENT, None)
+    # what an outer launcher may have left is never this worker's
+    for name, value in (
+        (sdk.TRACEPARENT, run.traceparent),
+        (CYCLE_INFO, files.cycle_record),
+        (NVRX_CYCLE_INFO, files.current_record),
+    ):
+        if value:
+            environment[name] = value
+        else:
+            environment.pop(name, None)
     return environment
 
 

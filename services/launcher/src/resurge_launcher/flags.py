@@ -144,6 +144,9 @@ _FILES = (
            help="The program is started itself, without Python."),
     _torch(name="log_dir", flags=("--log-dir",), parse=values.text, metavar="DIR", group=FILES,
            help="Per-rank log files and error files. Default: logs/ in the state directory."),
+    Option(name="cycle_info_dir", flags=("--ft-cycle-info-dir", "--cycle-info-dir"), parse=values.text, metavar="DIR",
+           group=FILES, help="Records of cycles, JOB/ATTEMPT/cycle_N.json in here, for workers and tools; on a "
+                             "file system that all nodes see. See docs/records.md."),
     _torch(name="redirects", flags=("-r", "--redirects"), parse=values.streams, metavar="0-3|R:S,...", default="0",
            group=FILES, help="Streams kept off the terminal: 1 stdout, 2 stderr, 3 both; or per local rank."),
     _torch(name="tee", flags=("-t", "--tee"), parse=values.streams, metavar="0-3|R:S,...", default="0", group=FILES,

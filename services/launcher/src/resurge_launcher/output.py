@@ -81,13 +81,11 @@ class Funnel:
         self._thread = threading.Thread(target=self._run, name="resurge-output", daemon=True)
         self._thread.start()
 
-    def open(self, stream: Stream) -> int:
-        """A descriptor for the worker's end; the caller closes its copy after the start. Raises OSError."""
-        file_descriptor = None
-        if stream.file is not None:
-            stream.file.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            file_descriptor = os.open(stream.file, flags, 0o644)
+    def open(self, stream: Stream, file_descriptor: int | None = None) -> int:
+        """A descriptor for the worker's end; the caller closes its copy after the start. Raises OSError.
+
+        `file_descriptor`: the stream's file, open for appending; the funnel closes it.
+        """
         reader, writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(reader, False)
         pipe = _Pipe(stream, reader, file_descriptor)

@@ -22,6 +22,10 @@ GRPC_VERBOSITY = "NONE"
 """Of gRPC's own log, unless the user says otherwise."""
 
 
+CYCLE_INFO_VARIABLE = "RESURGE_RENDEZVOUS__CYCLE_INFO_DIR"
+"""By which a control plane learns where the records of cycles go."""
+
+
 class EntryKind(enum.Enum):
     """How the training program is started."""
 
@@ -147,6 +151,7 @@ class RunSettings:
     state_dir: Path  # the control plane's durable state, when this launcher starts one
     run_dir: Path  # sockets, pages, flock of this launcher; short enough for a Unix socket; not yet created
     log_dir: Path | None = None  # None: under state_dir
+    cycle_info_dir: Path | None = None  # records of cycles for workers and tools; None: workers are told of none
     redirects: StreamChoice = StreamChoice()
     tee: StreamChoice = StreamChoice()
     local_ranks_filter: frozenset[int] | None = None  # None: every rank's output reaches the terminal
@@ -159,6 +164,11 @@ class RunSettings:
     notices: tuple[str, ...] = ()
 
     @property
+    def log_root(self) -> Path:
+        """Where the output of this job's workers goes."""
+        return ((self.log_dir or self.state_dir / "logs") / self.job_id).absolute()
+
+    @property
     def term_timeout_s(self) -> float:
         """From a forwarded signal to KILL when the launcher itself was told to end."""
         return self.limits.drain_grace_s
@@ -167,6 +177,8 @@ class RunSettings:
     def control_environ(self) -> dict[str, str]:
         """The environment of a control plane started here: what was given as a flag counts for it as well."""
         variables = {f"RESURGE_LIMITS__{name.upper()}": repr(value) for name, value in self.given_limits.items()}
+        if self.cycle_info_dir is not None:
+            variables[CYCLE_INFO_VARIABLE] = str(self.cycle_info_dir)
         return {"GRPC_VERBOSITY": GRPC_VERBOSITY, **self.environ, **variables}
 
     @property

@@ -21,7 +21,9 @@ from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.settings import RunSettings, Std
+from resurge_launcher.start_files import NO_FILES, LogFiles
 from resurge_libs.core.ids import Rank
+from resurge_libs.obs import cycle_files
 
 ERROR_LIMIT_BYTES = 64 * 1024
 ERROR_LINES = 20
@@ -48,15 +50,19 @@ class Shop:
     facts: NodeFacts
     page_home: Path
     funnel: Funnel
-    log_root: Path
+    own_dir: Path
+    """For error files, where no log directory can be written."""
 
 
 class Team:
     """One generation's workers. Start from the main thread."""
 
-    def __init__(self, shop: Shop, run: RunGoal) -> None:
+    def __init__(self, shop: Shop, run: RunGoal, files: LogFiles = NO_FILES) -> None:
         self._shop = shop
         self.run = run
+        self._files = files
+        self._unused = dict(files.descriptors)
+        """Log files that no stream has taken yet."""
         self.book = PageBook(shop.page_home, run.generation)
         self._workers: dict[int, WorkerProcess] = {}
 
@@ -65,9 +71,13 @@ class Team:
         """Workers that are not reaped yet."""
         return {worker.pid for worker in self._workers.values() if worker.status is None}
 
-    def directory_of(self, rank: int) -> Path:
-        """Where a rank's files of this cycle are; cycles count from 0 in each attempt."""
-        return self._shop.log_root / str(self.run.attempt) / str(self.run.cycle) / str(rank)
+    def directory_of(self, rank: int) -> Path | None:
+        """Where a rank's files of this cycle are; cycles count from 0 in each attempt. None where none are written."""
+        return None if self._files.root is None else self._files.root / str(rank)
+
+    def _error_file(self, rank: int) -> Path:
+        directory = self.directory_of(rank)
+        return self._shop.own_dir / f"error-{rank}.json" if directory is None else directory / "error.json"
 
     def start(self, loop: asyncio.AbstractEventLoop, told: Told, fork: Forker | None) -> None:
         """Start all workers: forked together where that is possible, else exec'd one by one. Raises OSError.
@@ -88,6 +98,8 @@ class Team:
             for command in commands:
                 os.close(command.stdout)
                 os.close(command.stderr)
+            while self._unused:
+                os.close(self._unused.popitem()[1])
 
     @property
     def pids(self) -> tuple[tuple[int, int], ...]:
@@ -97,15 +109,27 @@ class Team:
     def _command(self, local_rank: int) -> Command:
         """What starts one worker; its output descriptors are to be closed after the start."""
         rank = self.run.base_rank + local_rank
-        directory = self.directory_of(rank)
-        directory.mkdir(parents=True, exist_ok=True)
-        error_file = directory / "error.json"
-        error_file.unlink(missing_ok=True)
-        files = WorkerFiles(self.book.create(Rank(rank), local_rank), str(error_file))
+        error_file = self._error_file(rank)
+        if self._files.root is None:
+            error_file.unlink(missing_ok=True)
         settings = self._shop.settings
+        files = WorkerFiles(self.book.create(Rank(rank), local_rank), str(error_file), *self._records())
         env = worker_environment(self.run, self._shop.facts, local_rank, files, settings.environ)
-        writers = [self._shop.funnel.open(self._stream(rank, local_rank, is_stderr)) for is_stderr in (False, True)]
+        writers = [self._opened(rank, local_rank, is_stderr) for is_stderr in (False, True)]
         return Command(settings.entry.command(settings.python), env, writers[0], writers[1])
+
+    def _opened(self, rank: int, local_rank: int, is_stderr: bool) -> int:
+        descriptor = self._unused.pop((rank, is_stderr), None)
+        return self._shop.funnel.open(self._stream(rank, local_rank, is_stderr), descriptor)
+
+    def _records(self) -> tuple[str, str]:
+        """The record of this cycle and the link to the newest; empty where none was asked for."""
+        root, run = self._shop.settings.cycle_info_dir, self.run
+        if root is None:
+            return "", ""
+        job = self._shop.facts.job_id
+        own = cycle_files.record_path(root, job, run.attempt, run.cycle)
+        return str(own), str(cycle_files.current_path(root, job, run.attempt))
 
     def readings(self) -> tuple[PageReading, ...]:
         """What the pages say, and what the kernel says of the processes behind them."""
@@ -123,7 +147,7 @@ class Team:
 
     def error_of(self, local_rank: int) -> str:
         """What the worker wrote into its error file, in few lines; empty where it wrote none."""
-        return read_error(self.directory_of(self.run.base_rank + local_rank) / "error.json")
+        return read_error(self._error_file(self.run.base_rank + local_rank))
 
     def close(self) -> None:
         """Remove the pages; nobody maps them any more."""
@@ -136,8 +160,11 @@ class Team:
         bit = Std.ERR if is_stderr else Std.OUT
         redirected = bool(settings.redirects.of(local_rank) & bit) and not settings.tee.of(local_rank) & bit
         shown = settings.local_ranks_filter is None or local_rank in settings.local_ranks_filter
-        file = self.directory_of(rank) / ("stderr.log" if is_stderr else "stdout.log")
-        return Stream(self.run.generation, rank, is_stderr, file, to_terminal=shown and not redirected)
+        directory = self.directory_of(rank)
+        file = None if directory is None else directory / ("stderr.log" if is_stderr else "stdout.log")
+        # without a file the terminal is the only place left
+        shown = (shown and not redirected) or file is None
+        return Stream(self.run.generation, rank, is_stderr, file, to_terminal=shown)
 
 
 def read_error(path: Path) -> str:

@@ -86,6 +86,10 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
         spans=[_span_to_proto(span, times) for span in observed.spans],
         incident_id=observed.incident_id,
         exit_acknowledged=observed.exit_acknowledged,
+        workers=[
+            attach_pb2.WorkerProcess(rank=worker.rank, local_rank=worker.local_rank, pid=worker.pid)
+            for worker in observed.workers
+        ],
     )
     if observed.store_offer is not None:
         proto.store_offer.address = observed.store_offer.address

@@ -9,22 +9,22 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from threading import Lock
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_libs.core.ids import IncidentId, SpanId
-from resurge_libs.obs import log
+from resurge_libs.obs.background import BackgroundWriter, Outage
 from resurge_libs.obs.names import Attr, SpanName
 from resurge_libs.obs.recovery_spans import AttributeValue, RecoverySpan, SpanRecord, records_of
 from resurge_libs.obs.sinks import SpanSink
-from resurge_libs.rpc.records import append_recovery, recorded_incidents, write_job
+from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, append_recovery, recorded_incidents, write_job
 from resurge_rendezvous.core import model
 from resurge_rendezvous.wire_out import recovery_to_proto
 
 SERVICE = "rendezvous"
 LAUNCHER = "launcher"
+REMEDY = "Give the state directory room, and make what stands there a file that the control plane may write."
 MAX_REMEMBERED = 256
 """Incidents whose exported spans are remembered, so that an amendment exports only what is new."""
 NAMES = {name.value: name for name in SpanName}
@@ -35,36 +35,29 @@ class RecoveryExport:
 
     def __init__(self, state_dir: Path | None, sink: SpanSink) -> None:
         self._state_dir, self._sink = state_dir, sink
-        self._job: rendezvous_pb2.Job | None = None
-        self._newest: dict[IncidentId, model.RecoveryRecord] = {}
         self.show_took_s = 0.0
         """How long the last `job.json` kept the interpreter busy."""
-        self._lock = Lock()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="recovery-export")
+        place = state_dir or Path()
+        self._recoveries = Outage("the record of a recovery", place / RECOVERIES_NAME, REMEDY)
+        self._job = Outage("the job as it stands", place / JOB_NAME, REMEDY)
+        self._writer = BackgroundWriter("recovery-export", self._recoveries)
         self._exported: OrderedDict[IncidentId, set[SpanId]] = OrderedDict()
 
     def export(self, record: model.RecoveryRecord) -> None:
         """Export a record that was closed or amended; of amendments in a row only the last is. Returns at once."""
-        with self._lock:
-            is_under_way = record.incident in self._newest
-            self._newest[record.incident] = record
-        if not is_under_way:
-            self._writer.submit(self._export_newest, record.incident)
+        self._writer.put(record.incident, partial(self._export, record))
 
     def show_job(self, job: rendezvous_pb2.Job) -> None:
         """Replace `job.json`; of several changes in a row only the newest is written."""
-        with self._lock:
-            is_under_way, self._job = self._job is not None, job
-        if not is_under_way:
-            self._writer.submit(self._show_job)
+        self._writer.put(JOB_NAME, partial(self._show_job, job))
 
     def catch_up(self, records: Iterable[model.RecoveryRecord]) -> None:
         """Export what a crash may have cut off: records of the journal that the file does not have."""
-        self._writer.submit(self._catch_up, tuple(records))
+        self._writer.put(RECOVERIES_NAME, partial(self._catch_up, tuple(records)))
 
     def close(self) -> None:
-        """Finish what was begun."""
-        self._writer.shutdown(wait=True)
+        """Finish what was begun, for a short time: a directory that hangs holds nobody up."""
+        self._writer.close()
 
     # in the writer's thread
 
@@ -74,7 +67,7 @@ class RecoveryExport:
         try:
             known = recorded_incidents(self._state_dir)
         except OSError as error:
-            log.event("recoveries_not_read", error=error.strerror)
+            self._recoveries.failed(error)
             return
         for record in records:
             if record.incident in known:
@@ -83,36 +76,31 @@ class RecoveryExport:
                 self._export(record)
         self._forget()
 
-    def _export_newest(self, incident: IncidentId) -> None:
-        with self._lock:
-            record = self._newest.pop(incident)
-        self._export(record)
-
     def _export(self, record: model.RecoveryRecord) -> None:
         try:
             if self._state_dir is not None:
                 append_recovery(self._state_dir, recovery_to_proto(record))
-            spans = spans_of(record)
-            before = self._exported.setdefault(record.incident, set())
-            fresh = tuple(span for span in spans if span.span_id not in before)
-            before.update(span.span_id for span in fresh)
-            if fresh:
-                self._sink.export(fresh)
-            self._forget()
-        except Exception as error:  # the root of this thread's task: the journal still holds the record
-            log.event("recovery_not_exported", incident=record.incident, error=repr(error))
+                self._recoveries.written()
+        except OSError as error:  # the journal still holds the record, and its trace goes its own way
+            self._recoveries.failed(error)
+        spans = spans_of(record)
+        before = self._exported.setdefault(record.incident, set())
+        fresh = tuple(span for span in spans if span.span_id not in before)
+        before.update(span.span_id for span in fresh)
+        if fresh:
+            self._sink.export(fresh)
+        self._forget()
 
-    def _show_job(self) -> None:
-        with self._lock:
-            job, self._job = self._job, None
-        if job is None or self._state_dir is None:
+    def _show_job(self, job: rendezvous_pb2.Job) -> None:
+        if self._state_dir is None:
             return
         began = time.thread_time()
         try:
             write_job(self._state_dir, job)
             self.show_took_s = time.thread_time() - began
+            self._job.written()
         except OSError as error:
-            log.event("job_not_shown", error=error.strerror)
+            self._job.failed(error)
 
     def _forget(self) -> None:
         while len(self._exported) > MAX_REMEMBERED:

@@ -20,11 +20,13 @@ from resurge_libs.engine.real import RealClock, RealEntropy, RealIds
 from resurge_libs.engine.runner import Engine, EngineOptions
 from resurge_libs.hosting.module import Module, ModulePorts, Target
 from resurge_libs.obs import log
+from resurge_libs.rpc.records import CYCLES_NAME
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import POLICY, GrpcPolicy, PolicyPort
 from resurge_rendezvous.core.model import Ended, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
 from resurge_rendezvous.core.views import job_view
+from resurge_rendezvous.cycles import CycleExport, CyclePlace
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.effects import RdzvEffects
 from resurge_rendezvous.export import RecoveryExport
@@ -68,6 +70,7 @@ class RendezvousModule:
         self.desk.job_id = ports.job_id
         self._policy = world.policy or GrpcPolicy(ports.endpoint_of, ports.limits, ports.token)
         self._export = RecoveryExport(ports.state_dir, ports.spans)
+        self._cycles = CycleExport(self._cycle_place())
         self._effects = RdzvEffects(self.desk, self._policy, self._export, self._changed)
         self._is_over = False
         self._engine: Engine[RdzvState] | None = None
@@ -75,6 +78,13 @@ class RendezvousModule:
         self._show_not_before = Instant(0.0)
         self._is_hurried = False
         self._alone: asyncio.TimerHandle | None = None
+
+    def _cycle_place(self) -> CyclePlace | None:
+        given = self._settings.cycle_info_dir
+        if given is not None:
+            return CyclePlace(given, is_given=True)
+        own = self._ports.state_dir
+        return CyclePlace(own / CYCLES_NAME, is_given=False) if own is not None else None
 
     def _open_journal(self) -> Journal:
         if self._ports.state_dir is None:  # a host refuses this; a contract test may want it
@@ -96,6 +106,7 @@ class RendezvousModule:
         self.desk.open(engine)
         engine.start(self._restored.last_seq, self._restored.rules_version)
         self._export.catch_up(self._restored.durable.records)
+        self._cycles.catch_up(state)
         self._changed()
         if self._restored.durable.spec is None:
             wait_s = limits.first_contact_limit_s
@@ -113,7 +124,8 @@ class RendezvousModule:
             self._show()
         await self._policy.close()
         await asyncio.get_running_loop().run_in_executor(None, self._journal.close)
-        await asyncio.get_running_loop().run_in_executor(None, self._export.close)
+        await asyncio.to_thread(self._export.close)
+        await asyncio.to_thread(self._cycles.close)
 
     def _options(self) -> EngineOptions:
         return EngineOptions(
@@ -130,7 +142,9 @@ class RendezvousModule:
 
     def _settings_digest(self) -> bytes:
         """Which settings decided, so that a replay of an old entry can tell whether they have changed since."""
-        return hashlib.sha256(self._settings.model_dump_json().encode() + codec.digest(self._ports.limits)).digest()
+        return hashlib.sha256(
+            self._settings.model_dump_json(exclude={"cycle_info_dir"}).encode() + codec.digest(self._ports.limits)
+        ).digest()
 
     def _paused(self, for_s: float) -> Paused:
         log.event("service_paused", for_s=for_s)
@@ -140,6 +154,7 @@ class RendezvousModule:
         if _is_over(step.state) != self._is_over:  # acknowledgements are no facts, and no picture changes by them
             self._hurry()  # a host that lives for this job waits for it
             self._changed()
+        self._cycles.told(step.state, step.facts)
         try:
             for fact in step.facts:
                 tell.fact(fact, step.reason)
@@ -179,6 +194,7 @@ class RendezvousModule:
         job = wire_out.job_to_proto(view)
         self.desk.watchers.publish(job)
         self._export.show_job(job)
+        self._cycles.shown(self.desk.published)
         if view.all_acknowledged != self._is_over:
             self._is_over = view.all_acknowledged
             self._ports.on_ended(self._is_over)

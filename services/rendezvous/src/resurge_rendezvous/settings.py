@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from annotated_types import Gt
@@ -15,4 +16,5 @@ class RendezvousSettings(ServiceSettings):
     SECTION: ClassVar[str] = "rendezvous"
 
     snapshot_every: Annotated[int, Gt(0), "Entries of the journal from one snapshot to the next."] = 1_000
+    cycle_info_dir: Annotated[Path | None, "Directory of cycle records. Default: in the state directory."] = None
     hello_limit_s: Annotated[float, Gt(0), "A stream whose launcher does not introduce itself is closed."] = 10.0

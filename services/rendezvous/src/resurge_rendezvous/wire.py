@@ -35,9 +35,11 @@ from resurge_rendezvous.core.model import (
     ObservedFault,
     ObservedSpan,
     StoreOffer,
+    WorkerProcess,
 )
 
 MAX_NAME_BYTES = 256
+MAX_PATH_BYTES = 4_096
 MAX_ERROR_CHARACTERS = 4_096
 MAX_SENTENCE_CHARACTERS = 1_024
 MAX_NODES = 100_000
@@ -92,6 +94,7 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
     wrong.name(f"{at}.node_id", hello.node_id, MAX_NAME_BYTES)
     for name in ("boot_id", "host", "domain", "address"):
         wrong.text(f"{at}.{name}", getattr(hello, name), MAX_NAME_BYTES)
+    wrong.text(f"{at}.log_root", hello.log_root, MAX_PATH_BYTES)
     wrong.between(f"{at}.incarnation", hello.incarnation, 1, MAX_NUMBER)
     wrong.between(f"{at}.highest_generation", hello.highest_generation, 0, MAX_NUMBER)
     wrong.between(f"{at}.highest_attempt", hello.highest_attempt, 0, MAX_NUMBER)
@@ -114,6 +117,7 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
         local_world_size=hello.local_world_size,
         take_over=hello.take_over,
         address=hello.address,
+        log_root=hello.log_root,
     )
 
 
@@ -185,7 +189,7 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
     wrong.between(f"{at}.generation", observed.generation, 0, MAX_NUMBER)
     wrong.between(f"{at}.revision_seen", observed.revision_seen, 0, MAX_NUMBER)
     wrong.text(f"{at}.incident_id", observed.incident_id, MAX_NAME_BYTES)
-    for name in ("exits", "faults", "milestones", "spans"):
+    for name in ("exits", "faults", "milestones", "spans", "workers"):
         wrong.count(f"{at}.{name}", len(getattr(observed, name)), MAX_ITEMS)
     wrong.check()  # lists of a bounded length only are looked into
     value = Observed(
@@ -202,9 +206,15 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
         store_offer=_offer_of(observed, wrong, f"{at}.store_offer"),
         exit_acknowledged=observed.exit_acknowledged,
         leaving_signal=_optional(observed, "leaving_signal"),
+        workers=tuple(_worker_of(item, wrong, f"{at}.workers[{index}]") for index, item in enumerate(observed.workers)),
     )
     wrong.check()
     return value
+
+
+def _worker_of(worker: attach_pb2.WorkerProcess, wrong: Violations, at: str) -> WorkerProcess:
+    wrong.between(f"{at}.rank", worker.rank, 0, MAX_RANK)
+    return WorkerProcess(Rank(worker.rank), worker.local_rank, worker.pid)
 
 
 def _exit_of(record: attach_pb2.ExitRecord, wrong: Violations, at: str) -> ExitRecord:

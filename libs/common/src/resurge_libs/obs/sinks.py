@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from resurge_libs.obs.background import Outage
 from resurge_libs.obs.generations import Generations
 from resurge_libs.obs.log import event
 from resurge_libs.obs.recovery_spans import SpanRecord
@@ -42,14 +43,16 @@ class JsonLinesSink:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files = Generations(path, SPANS_BYTES_MAX, SPANS_OLDER_MAX)
+        self._outage = Outage("the trace of a recovery", path, "Give its directory room, and make it a file.")
 
     def export(self, spans: Sequence[SpanRecord]) -> None:
         """Append the spans. A file that cannot be written is logged: the durable record still has them."""
         data = "".join(json.dumps(span_json(span), ensure_ascii=False) + "\n" for span in spans).encode()
         try:
             self._files.append(data, 0o644)
+            self._outage.written()
         except OSError as error:
-            event("spans_not_written", path=str(self._path), error=error.strerror)
+            self._outage.failed(error)
 
     def close(self, limit_s: float = EXIT_LIMIT_S) -> None:
         """Nothing is held back."""

@@ -23,6 +23,8 @@ CONTROL_NAME = "control.json"
 """Who serves here, and where."""
 RECOVERIES_NAME = "recoveries.jsonl"
 JOB_NAME = "job.json"
+CYCLES_NAME = "cycles"
+"""Directory of the records of cycles, where none was named."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
 RECOVERIES_BYTES_MAX = 4 * 1024 * 1024
 RECOVERIES_OLDER_MAX = 3

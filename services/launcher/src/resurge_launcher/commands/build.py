@@ -86,6 +86,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         state_dir=_state_dir(resolved, here.environ, job_id),
         run_dir=_run_dir(resolved, here.environ, job_id, place),
         log_dir=_path_or_none(resolved["log_dir"]),
+        cycle_info_dir=_path_or_none(resolved["cycle_info_dir"]),
         redirects=resolved["redirects"].value,
         tee=resolved["tee"].value,
         local_ranks_filter=resolved["local_ranks_filter"].value,

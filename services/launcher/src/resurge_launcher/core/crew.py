@@ -8,7 +8,7 @@ from signal import SIGINT, Signals
 from typing import assert_never
 
 from resurge_launcher.core.goals import RunGoal
-from resurge_launcher.core.happenings import WorkerExited
+from resurge_launcher.core.happenings import Process, WorkerExited
 from resurge_launcher.core.model import (
     Alive,
     Awaited,
@@ -124,6 +124,23 @@ def _record(worker: Worker, event: WorkerExited) -> ExitRecord:
         # whoever was signalled by us and ends by another signal (SIGSEGV) ended by itself
         ended_by_launcher=sent is not None and (event.signal is None or event.signal == sent) and event.exit_code != 0,
     )
+
+
+def processes(crew: Crew) -> tuple[Process, ...]:
+    """The processes of those that were started, of those that have ended too, in the order of local ranks."""
+    return tuple(Process(w.rank, w.local_rank, pid) for w in crew.workers if (pid := _pid_of(w)) is not None)
+
+
+def _pid_of(worker: Worker) -> int | None:
+    match worker.state:
+        case Awaited():
+            return None
+        case Alive(pid):
+            return pid
+        case Dying(record) | Ended(record):
+            return record.pid
+        case _:
+            assert_never(worker.state)
 
 
 def signalled(crew: Crew, signal: int) -> Crew:

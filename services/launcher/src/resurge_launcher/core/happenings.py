@@ -250,6 +250,15 @@ class NodePhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """A worker and the process that it is, or was."""
+
+    rank: Rank
+    local_rank: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The node's whole observed state; repeats are harmless."""
 
@@ -264,6 +273,7 @@ class Observed:
     store_offer: StoreOffer | None = None
     exit_acknowledged: bool = False
     leaving_signal: int | None = None
+    workers: tuple[Process, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from resurge_launcher.core.crew import processes
 from resurge_launcher.core.goals import ExitGoal
 from resurge_launcher.core.happenings import NodePhase, Observed
 from resurge_launcher.core.model import (
@@ -41,6 +42,7 @@ def observe(state: LauncherState) -> Observed:
         store_offer=state.offer,
         exit_acknowledged=isinstance(state.goal, ExitGoal),
         leaving_signal=state.phase.signal if isinstance(state.phase, Leaving | Exited) else None,
+        workers=processes(crew) if crew is not None else (),
     )
 
 

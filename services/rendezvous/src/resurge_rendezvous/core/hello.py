@@ -213,6 +213,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
             leaving=old.leaving if old is not None and same else None,
             revision=max(event.revision_seen, old.revision if old is not None else 0),
             clock=old.clock if old is not None and same else None,
+            log_root=hello.log_root,
             predecessor_until=_predecessor_until(d, old, entry, hello),
         )
     )

@@ -132,6 +132,7 @@ from resurge_rendezvous.core.values import (
     Run,
     Stamp,
     StoreOffer,
+    WorkerProcess,
 )
 from resurge_rendezvous.core.views import (
     JobPhase,
@@ -257,5 +258,6 @@ __all__ = [
     "VerdictArrived",
     "VerdictLatched",
     "VerdictUnavailable",
+    "WorkerProcess",
     "WouldExclude",
 ]

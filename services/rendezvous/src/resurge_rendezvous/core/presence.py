@@ -58,6 +58,8 @@ class Seat:
     sent: Goal | None = None
     """The goal last sent on the present stream."""
     clock: ClockReading | None = None
+    log_root: str = ""
+    """Where its workers' output goes; for records only."""
     predecessor_until: Instant | None = None
     """Until then workers of an earlier launcher of this node may live on another host; None: there are none."""
 

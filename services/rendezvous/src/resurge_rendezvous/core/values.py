@@ -66,6 +66,7 @@ class Hello:
     local_world_size: int = 1
     take_over: bool = False
     address: str = ""
+    log_root: str = ""
 
 
 class NodePhase(StrEnum):
@@ -114,6 +115,15 @@ class ObservedFault:
     because: Because
     at: Wall
     rank: Rank | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """The process that a worker is, or was."""
+
+    rank: Rank
+    local_rank: int
+    pid: int
 
 
 class MilestoneKind(StrEnum):
@@ -172,6 +182,7 @@ class Observed:
     store_offer: StoreOffer | None = None
     exit_acknowledged: bool = False
     leaving_signal: int | None = None
+    workers: tuple[WorkerProcess, ...] = ()
 
 
 # --- goals: what a node is told ---
