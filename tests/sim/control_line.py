@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core.ways import Ways
 from resurge_libs.core.ids import Incarnation, NodeId
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import RpcProblem
 from resurge_rendezvous.core import model as rm
 from tests.sim import mapping
+from tests.sim.dial import dial
 from tests.sim.messages import Beat, Introduction
 from tests.sim.network import Stream
 
 if TYPE_CHECKING:
     from tests.sim.launcher import Launcher
+    from tests.sim.relay import Relay
+    from tests.sim.service import Service
 
-
-CONNECT_LIMIT_S, KNOCK_S = 1.0, 0.1
-"""How long one attempt to connect may take, and how often a waiting one is looked at."""
+ROOT = ""
+"""The name of the way to rendezvous itself."""
 REASONS = {
     h.Refusal.SUPERSEDED: Reason.SUPERSEDED,
     h.Refusal.ALREADY_ATTACHED: Reason.ALREADY_ATTACHED,
@@ -41,6 +45,9 @@ class ControlLine:
         self.owner, self.limits = owner, owner.rules.limits
         self.stream: Stream | None = None
         self.met = False
+        relays = list(owner.world.relays)
+        self._ways = Ways.through(owner.world.chance.sample(relays, len(relays)) if relays else (), ROOT)
+        self._heard_at_s = 0.0
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._clock_reading: tuple[float, float] | None = None
@@ -52,25 +59,20 @@ class ControlLine:
         if self.owner.paused:
             self.owner.later(0.1, self.dial)
             return
-        service, link = self.owner.world.service, self.owner.world.net.link(self.owner.node)
-        if not link.whole or service.paused:
-            self._knock(CONNECT_LIMIT_S)
-        elif not service.alive:
-            self.owner.later(0.001, lambda: self.dial_failed("connection refused"))
-        else:
-            self.owner.later(2 * self.owner.world.net.delay_s(link), self._connected)
+        world = self.owner.world
+        dial(self.owner, world.net, world.net.link(self._link_name), self._target, self._connected, self.dial_failed)
 
-    def _knock(self, left_s: float) -> None:
-        """A connection waits for an answer: one that stands still may give it yet."""
-        service, link = self.owner.world.service, self.owner.world.net.link(self.owner.node)
-        if link.whole and not service.paused:
-            self._connected()
-        elif left_s <= 0:
-            self.dial_failed("no answer in time")
-        else:
-            self.owner.later(KNOCK_S, lambda: self._knock(left_s - KNOCK_S))
+    @property
+    def _target(self) -> Service | Relay:
+        world = self.owner.world
+        return world.service if self._ways.now == ROOT else world.relays[self._ways.now]
+
+    @property
+    def _link_name(self) -> str:
+        return self.owner.node if self._ways.now == ROOT else f"{self.owner.node}>{self._ways.now}"
 
     def dial_failed(self, why: str) -> None:
+        self._ways = self._ways.failed(None)
         self.owner.post(h.StreamLost(why))
         self.dial_later()
 
@@ -80,13 +82,13 @@ class ControlLine:
         self.owner.later(wait_s, self.dial)
 
     def _connected(self) -> None:
-        service = self.owner.world.service
-        if not service.alive or self.stream is not None or not self.owner.alive:
+        target = self._target
+        if not target.alive or self.stream is not None or not self.owner.alive:
             return self.dial_failed("connection refused")
-        self.stream = self.owner.world.net.open_stream(self.owner.node, self, service)
-        self.met = False
+        self.stream = self.owner.world.net.open_stream(self._link_name, self, target)
+        self.met, self._heard_at_s = False, self.owner.timeline.now_s
         self._sent.clear()
-        service.accepted(self.stream)
+        target.accepted(self.stream)
         self.stream.send_up(Introduction(self._hello(), mapping.observed(self.owner.observed, self.owner.clock)))
         self._beat(self.stream)
         return None
@@ -111,6 +113,9 @@ class ControlLine:
         if stream is not self.stream or not self.owner.alive:
             return
         if not self.owner.paused:
+            if self.owner.timeline.now_s - self._heard_at_s >= self.limits.lease_ttl_s:
+                stream.give_up_client()  # whoever does not answer beats for a whole lease is as good as gone
+                return
             self._sequence += 1
             self._sent[self._sequence] = self.owner.timeline.now_s
             offset, error = self._clock_reading or (None, None)
@@ -133,6 +138,7 @@ class ControlLine:
             self._take(heard.stream, heard.message)
 
     def _take(self, stream: Stream, message: object) -> None:
+        self._heard_at_s = self.owner.timeline.now_s
         if not self.met:
             self.met = True
             self.owner.apply(h.StreamUp())
@@ -164,5 +170,6 @@ class ControlLine:
         if refused is not None:
             self.owner.post(h.Refused(refused, Because(REASONS[refused], str(message))))
             return
+        self._ways = self._ways.failed(message if isinstance(message, RpcProblem) else None)
         self.owner.post(h.StreamLost("closed by rendezvous" if by_peer else "no answer to pings"))
         self.dial_later()

@@ -93,11 +93,23 @@ class Stream:
         self._up.cut = True
         self.net.watch_server(self)
 
+    def vanish_server(self) -> None:
+        """The other machine is gone without a word."""
+        self.server_open = False
+        self._down.cut = True
+        self.net.watch_client(self, lambda: True)
+
     def give_up_client(self) -> None:
         """The launcher got no answer to its pings."""
         if self.client_open:
             self.client_close()
             self.client.stream_ended(self, by_peer=False, message=None)
+
+    def reset(self) -> None:
+        """Something between the two ends the connection; each side takes it for the other's kernel."""
+        self._up.cut = self._down.cut = True
+        self._end_server(by_peer=True)
+        self._end_client(None)
 
     def give_up_server(self) -> None:
         """Rendezvous got no answer to its pings."""
@@ -154,6 +166,8 @@ class Network:
         self.links: dict[str, Link] = {}
         self.streams: list[Stream] = []
         self._number = 0
+        self._kept = 16
+        """So many streams may there be before the closed ones are forgotten."""
 
     def link(self, node: str) -> Link:
         return self.links.setdefault(node, Link())
@@ -164,24 +178,33 @@ class Network:
 
     def open_stream(self, node: str, client: Listener, server: Listener) -> Stream:
         self._number += 1
-        self.streams = [s for s in self.streams if s.client_open or s.server_open]
+        if len(self.streams) > self._kept:
+            self.streams = [s for s in self.streams if s.client_open or s.server_open]
+            self._kept = 2 * len(self.streams)
         stream = Stream(self._number, self.link(node), self, client, server)
         self.streams.append(stream)
         return stream
 
-    def block(self, node: str, *, up: bool, down: bool) -> None:
-        """Nothing gets through in the named directions until `heal`."""
-        link = self.link(node)
-        for path, wanted in ((link.up, up), (link.down, down)):
-            if wanted and path.open:
-                path.open, path.blocked = False, path.blocked + 1
-        for stream in self._of(link):
+    def links_of(self, name: str) -> list[Link]:
+        """The links with an end at a node or relay; `n1>r2` lies between the two, `r2^` between r2 and the root."""
+        self.link(name)
+        return [link for key, link in self.links.items() if key == name or name in key.split(">")]
+
+    def block(self, name: str, *, up: bool, down: bool) -> None:
+        """Nothing gets through in the named directions on any link of the name, until `heal`."""
+        links = self.links_of(name)
+        for link in links:
+            for path, wanted in ((link.up, up), (link.down, down)):
+                if wanted and path.open:
+                    path.open, path.blocked = False, path.blocked + 1
+        for stream in self._of(links):
             self._watch_blocked(stream)
 
-    def heal(self, node: str) -> None:
-        link = self.link(node)
-        link.up.open = link.down.open = True
-        for stream in self._of(link):
+    def heal(self, name: str) -> None:
+        links = self.links_of(name)
+        for link in links:
+            link.up.open = link.down.open = True
+        for stream in self._of(links):
             stream.release()
 
     def watch_client(self, stream: Stream, still: Callable[[], bool]) -> None:
@@ -204,6 +227,10 @@ class Network:
         self.watch_client(stream, same)
         self.watch_server(stream, same)
 
-    def _of(self, link: Link) -> list[Stream]:
+    def _of(self, links: list[Link]) -> list[Stream]:
         # also streams that one side has closed: the word of it may still be held
-        return [stream for stream in self.streams if stream.link is link]
+        return [stream for stream in self.open_streams() if any(stream.link is link for link in links)]
+
+    def open_streams(self) -> list[Stream]:
+        """The streams that at least one side holds open."""
+        return [stream for stream in self.streams if stream.client_open or stream.server_open]

@@ -30,6 +30,7 @@ class SimProcess:
         self.timeline, self.clock = timeline, clock
         self.alive = False
         self.paused = False
+        self.reachable = True
         self.state: Any = None
         self.machine: Any = None
         self._inbox: list[Any] = []

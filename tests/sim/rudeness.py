@@ -34,6 +34,7 @@ class Rude:
     act: Callable[[World, Random], None]
     share: float = 0.5
     """The share of worlds that do it."""
+    needs_relays: bool = False
 
 
 def _node(world: World, chance: Random) -> str:
@@ -60,7 +61,26 @@ def _policy(world: World, chance: Random) -> None:
         slowest_s=chance.choice([0.01, 1.0, 4.0]),
         excludes=chance.choice([0.0, 0.5]),
         stops=chance.choice([0.0, 0.0, 0.2]),
+        doubles=chance.choice([0.0, 0.3]),
     )
+
+
+def _relay(world: World, chance: Random) -> str:
+    return chance.choice(list(world.relays))
+
+
+def _cut_relay(world: World, chance: Random) -> None:
+    up, down = chance.choice([(True, True), (True, True), (True, False), (False, True)])
+    world.cut_relay(_relay(world, chance), _pause_s(chance), above=chance.random() < 0.5, up=up, down=down)
+
+
+def _all_relays(world: World, chance: Random) -> None:
+    for relay in world.relays:
+        world.kill_relay(relay, world.now_s + chance.uniform(0.0, 1.0), back_after_s=_back(chance))
+
+
+def _jump_s(chance: Random) -> float:
+    return chance.choice([-1, 1]) * chance.choice([0.5, 30.0, 4000.0])
 
 
 def _old_write(world: World, chance: Random) -> None:
@@ -122,10 +142,20 @@ RUDENESS: tuple[Rude, ...] = (
     Rude("rendezvous stands still", 20, lambda w, c: w.pause_service(_pause_s(c))),
     Rude("the policy changes its mood", 20, _policy, 0.6),
     Rude("the disk forgets the last entries", 6, lambda w, c: w.lose_journal(last=c.randint(1, 6)), 0.1),
-    Rude("the disk forgets everything", 4, lambda w, c: w.lose_journal(), 0.07),
+    Rude("the disk forgets everything", 6, lambda w, c: w.lose_journal(), 0.1),
+    Rude("the journal's disk is full", 6, lambda w, c: w.fill_disk(_pause_s(c) * 2), 0.2),
+    Rude("the service's clock is set", 8, lambda w, c: w.jump_service_clock(_jump_s(c)), 0.15),
+    Rude("a node's clock is set", 10, lambda w, c: w.jump_clock(_node(w, c), _jump_s(c)), 0.2),
+    Rude("a stream is reset", 20, lambda w, c: w.reset_stream(_node(w, c)), 0.4),
+    # relays
+    Rude("a relay is killed", 25, lambda w, c: w.kill_relay(_relay(w, c), back_after_s=_back(c)), 0.7, True),
+    Rude("a relay loses power", 8, lambda w, c: w.power_off_relay(_relay(w, c), back_after_s=_back(c)), 0.4, True),
+    Rude("a relay stands still", 15, lambda w, c: w.pause_relay(_relay(w, c), _pause_s(c)), 0.5, True),
+    Rude("a relay is cut off", 25, _cut_relay, 0.7, True),
+    Rude("all relays are killed", 8, _all_relays, 0.4, True),
     # people and old workers
     Rude("an operator excludes a node", 10, _exclude, 0.3),
-    Rude("an operator shuts the job down", 3, lambda w, c: w.shutdown(), 0.12),
+    Rude("an operator shuts the job down", 6, lambda w, c: w.shutdown(), 0.2),
     Rude("an old worker writes to the store", 40, _old_write, 0.5),
 )
 
@@ -156,6 +186,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         stray_rate=chance.choice([0.0, 0.05, 0.5]),
         spawn_failure_rate=chance.choice([0.0, 0.0, 0.0, 0.05]),
         slow_fsync_rate=chance.choice([0.0, 0.0, 0.02]),
+        relays=chance.choice([0, 0, 0, 1, 2, 3]),
         keep_lines=keep_lines,
     )
 
@@ -165,7 +196,8 @@ def planned(seed: int) -> list[tuple[float, Rude]]:
     chance = Random(f"rudeness {seed}")
     pace = chance.choice([0.3, 1.0, 1.0, 2.5])
     acts: list[tuple[float, Rude]] = []
-    for rude in [rude for rude in RUDENESS if chance.random() < rude.share]:
+    relays = setup_of(seed).relays
+    for rude in [rude for rude in RUDENESS if chance.random() < rude.share and (relays or not rude.needs_relays)]:
         at_s = chance.expovariate(rude.per_hour * pace / 3600)
         while at_s < RUDE_FOR_S:
             acts.append((at_s, rude))

@@ -79,7 +79,9 @@ def act_line(verb: str, now_s: float, args: tuple[object, ...], named: dict[str,
     at_s = given.pop("at_s", None)
     places, words = [], []
     for name, value in list(given.items())[1:]:
-        if signature.parameters[name].default is inspect.Parameter.empty:
+        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            words += [f"{word}={_word(one)}" for word, one in value.items()]
+        elif signature.parameters[name].default is inspect.Parameter.empty:
             places.append(_word(value))
         elif value != signature.parameters[name].default:
             words.append(f"{name}={_word(value)}")

@@ -15,8 +15,9 @@ from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.core.verdict import EXIT_NO_RESTART, IncidentView, Verdict, VerdictKind, VerdictRules
 from resurge_rendezvous.core import model as rm
 from resurge_rendezvous.core.step import RendezvousMachine
+from resurge_rendezvous.relay.batch import Upward
 from resurge_restart_policy.core.step import decide
-from tests.sim.messages import Beat, Introduction
+from tests.sim.messages import Beat, Downward, Introduction, LinkEnd
 from tests.sim.network import Stream
 from tests.sim.process import SimProcess
 from tests.sim.timeline import Clock
@@ -36,6 +37,17 @@ class PolicyMood:
     """How often it wants the first suspect's node out."""
     stops: float = 0.0
     """How often it wants the job to end."""
+    doubles: float = 0.0
+    """How often its answer comes twice, the second one later."""
+
+
+@dataclass
+class _Way:
+    """How one launcher is reached: a stream of its own, or a link of a relay's."""
+
+    stream: Stream
+    link: int | None = None
+    node: str | None = None
 
 
 @dataclass
@@ -65,7 +77,9 @@ class Service(SimProcess):
         """The fold of the durable entries, kept beside the live state to be compared with it."""
         self._outgoing: deque[_Outgoing] = deque()
         self._durable_at_s = 0.0
-        self._streams: dict[str, tuple[Stream, str | None]] = {}
+        self._ways: dict[str, _Way] = {}
+        self._relays: dict[Stream, list[tuple[int, object]]] = {}
+        """Relays' streams, and what is to go down each when this step is done."""
         self._ids = 0
 
     # ------------------------------------------------------------------------------------------- life and death
@@ -94,8 +108,9 @@ class Service(SimProcess):
             return
         self.died()
         self._outgoing.clear()
-        streams, self._streams = self._streams, {}
-        for stream, _ in streams.values():
+        ways, self._ways = self._ways, {}
+        relays, self._relays = self._relays, {}
+        for stream in (*(way.stream for way in ways.values() if way.link is None), *relays):
             stream.server_close()
 
     def lose_journal(self, last: int | None = None) -> None:
@@ -143,12 +158,21 @@ class Service(SimProcess):
     def _flush(self) -> None:
         while self._outgoing and self._outgoing[0].durable_at_s <= self.timeline.now_s + 1e-9:
             out = self._outgoing.popleft()
+            if out.step.facts and self.world.disk_is_full:
+                self.world.log(self.name, "cannot write its journal: the disk is full")
+                self.kill()
+                self.world.start_service_again()
+                return
             if out.step.facts:
                 self.journal.append(out.step.facts)
                 self._replayed = fold(self.machine, self._replayed, out.step.facts)
                 self.world.oracle.durable(self, out.step, self._replayed)
             for action in out.step.actions:
                 self._act(action)
+        for stream, told in self._relays.items():
+            if told:
+                stream.send_down(Downward(tuple(told)))
+                told.clear()
 
     # ------------------------------------------------------------------------------------------------- actions
 
@@ -156,15 +180,16 @@ class Service(SimProcess):
         match action:
             case rm.SendDesired(node, stream, desired):
                 self.world.log(self.name, f"-> {node} {_short(desired)}")
-                if known := self._streams.get(stream):
-                    known[0].send_down(desired)
+                self._tell(stream, desired)
             case rm.AnswerBeat(_, stream):
-                if known := self._streams.get(stream):
-                    known[0].send_down(action)
+                self._tell(stream, action)
             case rm.CloseStream(node, stream, refusal):
                 self.world.log(self.name, f"closes {stream} of {node}: {refusal or 'a newer stream took its place'}")
-                if known := self._streams.pop(stream, None):
-                    known[0].server_close(refusal)
+                way = self._ways.get(stream)
+                if way is not None and way.link is None:
+                    way.stream.server_close(refusal)
+                self._tell(stream, LinkEnd(refusal))
+                self._ways.pop(stream, None)
             case rm.AskPolicy(view):
                 self._ask_policy(view)
             case rm.ExportRecovery(record):
@@ -173,6 +198,15 @@ class Service(SimProcess):
                 pass
             case _:
                 raise AssertionError(f"unknown action {action!r}")
+
+    def _tell(self, stream: str, message: object) -> None:
+        way = self._ways.get(stream)
+        if way is None:
+            return
+        if way.link is None:
+            way.stream.send_down(message)
+        else:
+            self._relays[way.stream].append((way.link, message))
 
     def _ask_policy(self, view: IncidentView) -> None:
         mood = self.policy
@@ -184,6 +218,8 @@ class Service(SimProcess):
             answer = rm.VerdictArrived(self.stamp(), view.incident, view.round, verdict)
             wait_s = self.world.chance.uniform(0.001, mood.slowest_s)
             self.later(wait_s, lambda: self.post(answer))
+            if mood.doubles and self.world.chance.random() < mood.doubles:
+                self.later(wait_s + self.world.chance.uniform(0.0, 3.0), lambda: self.post(answer))
 
     def _verdict(self, view: IncidentView) -> Verdict:
         verdict, chance = decide(view, VerdictRules()), self.world.chance
@@ -199,28 +235,69 @@ class Service(SimProcess):
     # ------------------------------------------------------------------------------------------------- streams
 
     def accepted(self, stream: Stream) -> None:
-        self._streams[stream.name] = (stream, None)
+        """A launcher's own stream."""
+        self._ways[stream.name] = _Way(stream)
+
+    def accepted_relay(self, stream: Stream) -> None:
+        """A relay's stream, with a link for each of its launchers."""
+        self._relays[stream] = []
 
     def heard(self, stream: Stream, message: object) -> None:
-        if stream.name not in self._streams:
-            return
+        if isinstance(message, Upward):
+            if stream in self._relays:
+                self._heard_relay(stream, message)
+        elif isinstance(message, Beat):
+            if (beat := self._beat(stream.name, message)) is not None:
+                self.post(beat)
+        else:
+            self._heard_launcher(stream.name, message)
+
+    def _heard_launcher(self, name: str, message: object) -> None:
+        way = self._ways.get(name)
         match message:
+            case _ if way is None:
+                pass
             case Introduction(hello, observed):
-                self._streams[stream.name] = (stream, hello.node)
-                self.post(rm.HelloReceived(self.stamp(), stream.name, hello, observed.revision_seen))
-                self.post(rm.ObservedReceived(self.stamp(), stream.name, hello.node, observed))
-            case rm.Observed():
-                if node := self._streams[stream.name][1]:
-                    self.post(rm.ObservedReceived(self.stamp(), stream.name, node, message))
-            case Beat(sequence, sent_wall, offset_s, error_s):
-                if node := self._streams[stream.name][1]:
-                    beat = rm.BeatReceived(self.stamp(), stream.name, node, sequence, sent_wall, offset_s, error_s)
-                    self.post(beat)
+                way.node = hello.node
+                self.post(rm.HelloReceived(self.stamp(), name, hello, observed.revision_seen))
+                self.post(rm.ObservedReceived(self.stamp(), name, hello.node, observed))
+            case rm.Observed() if way.node is not None:
+                self.post(rm.ObservedReceived(self.stamp(), name, way.node, message))
+
+    def _beat(self, name: str, beat: Beat) -> rm.BeatReceived | None:
+        way = self._ways.get(name)
+        if way is None or way.node is None:
+            return None
+        times = (beat.sent_wall, beat.clock_offset_s, beat.clock_error_s)
+        return rm.BeatReceived(self.stamp(), name, way.node, beat.sequence, *times)
+
+    def _heard_relay(self, stream: Stream, upward: Upward[rm.Hello, rm.Observed, Beat]) -> None:
+        """As the root takes a relay's message: states, beats together, ends."""
+        for link, words in upward.said:
+            name = f"{stream.name}/{link}"
+            if name in self._ways:
+                self._heard_launcher(name, words.observed)
+            elif words.hello is not None:
+                self._ways[name] = _Way(stream, link)
+                self._heard_launcher(name, Introduction(words.hello, words.observed))
+        beats = [beat for link, said in upward.beats if (beat := self._beat(f"{stream.name}/{link}", said)) is not None]
+        if beats:
+            self.post(rm.BeatsReceived(beats[0].stamp, tuple(beats)))
+        for link, by_peer in upward.gone:
+            self._launcher_gone(f"{stream.name}/{link}", by_peer=by_peer)
 
     def stream_ended(self, stream: Stream, *, by_peer: bool, message: object) -> None:
-        _, node = self._streams.pop(stream.name, (stream, None))
-        if node is not None:
-            self.post(rm.StreamClosed(self.stamp(), stream.name, node, by_peer))
+        if self._relays.pop(stream, None) is not None:
+            # the relay's kernel does not speak for those of its launchers
+            for name in [name for name, way in self._ways.items() if way.stream is stream]:
+                self._launcher_gone(name, by_peer=False)
+        else:
+            self._launcher_gone(stream.name, by_peer=by_peer)
+
+    def _launcher_gone(self, name: str, *, by_peer: bool) -> None:
+        way = self._ways.pop(name, None)
+        if way is not None and way.node is not None:
+            self.post(rm.StreamClosed(self.stamp(), name, way.node, by_peer))
 
 
 def _short(desired: rm.Desired) -> str:

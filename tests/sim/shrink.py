@@ -105,12 +105,12 @@ def told_as_script(seed: int) -> Script:
     return Script(script.world_line(world.setup), tuple(lines), rudeness.RUDE_FOR_S)
 
 
-def failure_of(candidate: Script, keep_lines: int = 1) -> Failure | None:
+def failure_of(lines: list[str], keep_lines: int = 1) -> Failure | None:
     """What a script breaks; None when all holds."""
     world = None
     try:
-        world = script.make_world(candidate.world, keep_lines)
-        script.play(world, candidate.lines[1:])
+        world = script.make_world(lines[0], keep_lines)
+        script.play(world, lines[1:])
     except Exception as error:  # task root: one script's end, and any way to fail is one
         sentence = str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
         invariant = re.split(r"[:(]", sentence)[0]
@@ -150,7 +150,7 @@ class Shrinker:
                 return False
             self.runs += 1
             again = replace(candidate, world=_with(candidate.world, "seed", str(seed)))
-            failure = failure_of(again)
+            failure = failure_of(again.lines)
             if failure is not None and failure.invariant == self.broken:
                 self.best = again
                 return True
@@ -203,13 +203,13 @@ class Shrinker:
 def shrink(seed: int, most_runs: int = MOST_RUNS, longest_s: float = LONGEST_S) -> Shrunk:
     """Make a failing seed short. Raises NothingBroken."""
     whole = told_as_script(seed)
-    failure = failure_of(whole)
+    failure = failure_of(whole.lines)
     if failure is None:
         raise NothingBroken(f"seed {seed} breaks nothing, told as a script of {len(whole.acts)} verbs")
     needed = tuple(act for act in whole.acts if float(act.split()[1]) <= failure.at_s)
     shrinker = Shrinker(replace(whole, acts=needed), failure.invariant, most_runs, longest_s)
     short = shrinker.shrink()
-    last = failure_of(short, keep_lines=0)
+    last = failure_of(short.lines, keep_lines=0)
     assert last is not None, "the short script was seen to fail"
     return Shrunk(seed, short, last, len(whole.acts), shrinker.runs)
 

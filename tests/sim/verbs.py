@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from signal import SIGKILL
 from typing import TYPE_CHECKING
@@ -183,6 +184,27 @@ class Verbs(ControlVerbs):
             self.log(node, f"is cut off ({'up ' if up else ''}{'down ' if down else ''}) for {for_s:.1f} s")
             self.net.block(node, up=up, down=down)
             self.timeline.after(for_s, lambda: self.net.heal(node))
+
+        self.at(at_s, act)
+
+    def reset_stream(self: World, node: str, at_s: float | None = None) -> None:
+        """Something on the way ends a launcher's stream: each side takes it for the other's kernel."""
+
+        def act() -> None:
+            for launcher in [one for one in self.launchers() if one.node == node and one.stream is not None]:
+                self.faulted |= any(link.slow_s > 0 for link in self.net.links_of(node))
+                self.log(launcher.name, "has its stream reset")
+                launcher.stream.reset()
+
+        self.at(at_s, act)
+
+    def jump_clock(self: World, node: str, by_s: float, at_s: float | None = None) -> None:
+        """Somebody sets a node's wall clock; a launcher that runs goes by its own, the next one by this."""
+
+        def act() -> None:
+            clock = self.clock_of(node)
+            self.log(node, f"has its clock set by {by_s:+.1f} s")
+            self._clocks[node] = replace(clock, wall_skew_s=clock.wall_skew_s + by_s)
 
         self.at(at_s, act)
 

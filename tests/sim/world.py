@@ -23,6 +23,7 @@ from tests.sim.launcher import Launcher
 from tests.sim.model_worker import Crowd, Habits, Process, Training
 from tests.sim.network import Network
 from tests.sim.oracle import Oracle
+from tests.sim.relay import Relay
 from tests.sim.service import Service
 from tests.sim.timeline import Clock, Timeline
 from tests.sim.verbs import Verbs
@@ -64,6 +65,8 @@ class Setup:
     spawn_failure_rate: float = 0.0
     slow_fsync_rate: float = 0.0
     skewed_clocks: bool = True
+    relays: int = 0
+    most_acts: int = MAX_ACTS
     keep_lines: int = 50
 
 
@@ -82,6 +85,8 @@ class World(Verbs):
         self.net = Network(self.timeline, self.chance, self.setup.limits)
         self.crowd = Crowd(self.timeline, self.chance, self.setup.habits)
         self.crowd.on_commit = self.oracle.committed
+        self.relays = {f"r{number}": Relay(self, f"r{number}") for number in range(1, self.setup.relays + 1)}
+        self.disk_is_full = False
         self._clocks: dict[str, Clock] = {}
         self._incarnations: dict[str, int] = {}
         self._boots: dict[str, int] = {}
@@ -91,6 +96,12 @@ class World(Verbs):
         """Launchers that will be started by plan."""
         self.service = Service(self, self.setup.limits)
         self.service.start()
+        for relay in self.relays.values():
+            self.net.link(relay.way_up)
+            relay.start()
+        for node in self.node_names if self.relays else ():
+            for name in self.relays:
+                self.net.link(f"{node}>{name}")
         for node in self.node_names:
             self.after(self.chance.uniform(0.0, 2.0), lambda node=node: self._come_back(node), coming=True)
 
@@ -217,8 +228,8 @@ class World(Verbs):
 
     def _advance(self) -> None:
         self.timeline.advance()
-        if self.timeline.acts_done > MAX_ACTS:
-            raise NotQuiet(f"S7: {MAX_ACTS} acts and no end: {self.describe()}")
+        if self.timeline.acts_done > self.setup.most_acts:
+            raise NotQuiet(f"S7: {self.setup.most_acts} acts and no end: {self.describe()}")
 
     def is_quiet(self) -> bool:
         """Whether nothing is left to wait for: the job trains and may save, or everybody has left."""
@@ -256,8 +267,15 @@ class World(Verbs):
 
     def heal(self) -> None:
         """From now on nobody is rude: links are whole, services live, dead launchers are started again."""
+        self.disk_is_full = False
+        for name in (*self.relays, *(relay.way_up for relay in self.relays.values())):
+            self.net.heal(name)
+        for relay in self.relays.values():
+            if not relay.alive:
+                relay.start()
         for node in self.node_names:
-            self.net.link(node).slow_s = 0.0
+            for link in self.net.links_of(node):
+                link.slow_s = 0.0
             self.net.heal(node)
             if self.oracle.decision is None:
                 self.after(self.chance.uniform(0.1, 2.0), lambda node=node: self._come_back(node), coming=True)
