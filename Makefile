@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos endings bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -42,6 +42,9 @@ soak: ## Restart one job a hundred times; no process, descriptor, thread, socket
 
 chaos: ## Kill every control-plane process and launcher at 200 random moments: make chaos KILLS=200 SEED=1
 	@$(BIN)/python -m tests.endurance.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+endings: ## Every kind of end on two nodes, many times, with the control plane killed at the verdict: make endings RUNS=100 CELLS=success,budget
+	@$(BIN)/python -m tests.endurance.endings --runs $(or $(RUNS),100) --seed $(or $(SEED),1) $(if $(CELLS),--cells $(CELLS))
 
 bench-idle: ## What launcher, fork server and control plane use while training just runs: processor share, wake-ups per second
 	@$(BIN)/python -m tests.endurance.idle

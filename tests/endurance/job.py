@@ -71,6 +71,8 @@ class SmallJob:
     script: Path = WORKER
     node_ranks: dict[str, int] = field(default_factory=dict)
     """Where they differ from the order of names."""
+    environ: dict[str, str] = field(default_factory=dict)
+    """Beside what this process has; for every process of the job."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -112,7 +114,12 @@ class SmallJob:
             return  # its launcher does that
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                self._command(name), stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+                self._command(name),
+                env={**os.environ, **self.environ},
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
 
     def kill(self, name: str) -> None:

@@ -1,0 +1,154 @@
+"""The kinds of end: how each is brought about, and what every launcher must end with.
+
+A cell is a shape of the job, and an act that is done once all ranks train. To add one: write the act, give the ending
+that it must have, and add the cell to CELLS.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
+from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_libs.core.end_cause import EndCause
+from resurge_libs.core.refusals import RpcProblem, Unready, Unsure
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.rpc.options import channel_options
+from resurge_libs.rpc.retry import call_sync
+from resurge_libs.testing import wait_until
+from tests.endurance.job import Shape, SmallJob
+
+WORKER = Path(__file__).parent.parent / "programs" / "ending.py"
+NO_RESTART = 95
+"""Not the default, so that the setting is seen to reach every launcher."""
+ASK_LIMIT_S = 20.0
+TRY_LIMIT_S = 1.0
+FLAGS = ("--warm", "off", "--ft_no_restart_exit_code", str(NO_RESTART))
+LIMITS = {"RESURGE_LIMITS__LEASE_TTL_S": "2"}
+"""Of launchers and control plane alike."""
+PAIR = Shape(nodes=2, workers=1, max_restarts=0, pace_s=0.005, flags=FLAGS)
+ONE_AND_A_SPARE = replace(PAIR, nodes=1, spares=1, max_restarts=2)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What every launcher ends with."""
+
+    code: int
+    cause: EndCause
+
+
+@dataclass
+class Stage:
+    """One job that trains, and the ways to disturb it."""
+
+    job: SmallJob
+    number: int
+
+    def tell(self, name: str) -> None:
+        """Leave a file for the workers."""
+        (self.job.folder / name).touch()
+
+    def ask(self, service: Any, method: str, request: Any) -> Any:
+        """Call the control plane under one request id until it answers: it may be killed meanwhile."""
+
+        def asked() -> Any:
+            with grpc.insecure_channel(self.job.endpoint, channel_options(TimeLimits())) as channel:
+                try:
+                    return call_sync(getattr(service(channel), method), request, TRY_LIMIT_S)
+                except (Unsure, Unready):
+                    return None
+
+        try:
+            return wait_until(asked, ASK_LIMIT_S, f"an answer to {method}")
+        except RpcProblem as refused:
+            raise AssertionError(f"{method} was refused: {refused}") from None
+
+    def rendezvous(self, method: str, request: Any) -> Any:
+        """Call rendezvous."""
+        return self.ask(rendezvous_pb2_grpc.RendezvousServiceStub, method, request)
+
+    def policy(self, method: str, request: Any) -> Any:
+        """Call the restart policy."""
+        return self.ask(policy_pb2_grpc.RestartPolicyServiceStub, method, request)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of end."""
+
+    name: str
+    shape: Shape
+    act: Callable[[Stage], Ending]
+    environ: Mapping[str, str] = field(default_factory=lambda: LIMITS)
+
+
+def succeed(stage: Stage) -> Ending:
+    """All workers leave with 0."""
+    stage.tell("finish")
+    return Ending(0, EndCause.SUCCESS)
+
+
+def spend_the_budget(stage: Stage) -> Ending:
+    """A rank fails, on either node, and no restart is left."""
+    stage.tell(f"crash-{stage.number % 2}")
+    return Ending(1, EndCause.BUDGET)
+
+
+def stop_by_attribution(stage: Stage) -> Ending:
+    """Attribution says STOP; every other time just after a rank has failed."""
+    if stage.number % 2:
+        stage.tell("crash-1")
+    said = policy_pb2.Recommendation(
+        kind=policy_pb2.RECOMMENDATION_KIND_STOP, sentence="the same assert in every cycle", source="endings"
+    )
+    request = policy_pb2.ReportRecommendationRequest(request_id=str(uuid.uuid4()), recommendation=said)
+    stage.policy("ReportRecommendation", request)
+    return Ending(NO_RESTART, EndCause.ATTRIBUTION_STOP)
+
+
+def shut_down(stage: Stage) -> Ending:
+    """An operator ends the job, or one of its workers does."""
+    if stage.number % 2:
+        stage.tell(f"shutdown-{stage.number // 2 % 2}")
+        return Ending(0, EndCause.WORKLOAD_SHUTDOWN)
+    request = rendezvous_pb2.RequestShutdownRequest(request_id=str(uuid.uuid4()), reason="endings")
+    stage.rendezvous("RequestShutdown", request)
+    return Ending(0, EndCause.SHUTDOWN_REQUESTED)
+
+
+def exclude(stage: Stage) -> Ending:
+    """A worker asks to leave its node out; the spare takes over, and the excluded launcher waits for the job's end."""
+    before = stage.job.crew()
+    stage.tell("exclude-0")
+    after = stage.job.training(after=before.generation, limit_s=30.0)
+    assert after.nodes.isdisjoint(before.nodes), f"{sorted(after.nodes)} trains after {sorted(before.nodes)} was left"
+    stage.tell("finish")
+    return Ending(0, EndCause.SUCCESS)
+
+
+def leave_too_few(stage: Stage) -> Ending:
+    """An operator excludes a node that cannot be missed; a rank fails; nobody comes back."""
+    order = rendezvous_pb2.ExcludeNodeRequest(request_id=str(uuid.uuid4()), node_id="n1", reason="endings")
+    stage.rendezvous("ExcludeNode", order)
+    stage.tell("crash-0")
+    return Ending(1, EndCause.TOO_FEW_NODES)
+
+
+WITH_STOPS = replace(PAIR, max_restarts=2, flags=(*FLAGS, "--ft-attribution-stop-action", "no-restart"))
+IMPATIENT = replace(PAIR, max_restarts=2, flags=FLAGS)
+
+CELLS: tuple[Cell, ...] = (
+    Cell("success", PAIR, succeed),
+    Cell("budget", PAIR, spend_the_budget),
+    Cell("attribution_stop", WITH_STOPS, stop_by_attribution),
+    Cell("shutdown_request", PAIR, shut_down),
+    Cell("exclusion", ONE_AND_A_SPARE, exclude),
+    Cell("too_few_nodes", IMPATIENT, leave_too_few, {**LIMITS, "RESURGE_LIMITS__QUORUM_WAIT_S": "3.2"}),
+)
