@@ -6,6 +6,7 @@ import pytest
 
 from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
+from resurge_libs.core.progress import ProgressCheck, ProgressRules, ProgressSource
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import SOURCE_POLICY, FaultView, IncidentView, NoRestart, VerdictRules, default_verdict
 from resurge_rendezvous import wire_out
@@ -34,6 +35,8 @@ VIEW = IncidentView(
     jitter=0.25,
     advice_missing=("attribution",),
 )
+RULES = ProgressRules(ProgressSource.MARKER, 5, 3)
+STUCK = ProgressCheck(RULES, baseline=100, without_progress=2, value=101, marker=101, sdk_step=140)
 STOPPED = NoRestart(Because(Reason.NO_PROGRESS, "no step in three cycles"), 77)
 
 
@@ -45,8 +48,10 @@ STOPPED = NoRestart(Because(Reason.NO_PROGRESS, "no step in three cycles"), 77)
         replace(VIEW, job_succeeded=True),
         replace(VIEW, shutdown_requested=Because(Reason.SHUTDOWN_REQUESTED)),
         replace(VIEW, restarts_spent=6),
+        replace(VIEW, progress=STUCK, no_restart_exit_code=77),
+        replace(VIEW, progress=replace(STUCK, value=None, skipped="is empty", baseline=None, sdk_step=None)),
     ],
-    ids=["plain", "latched", "succeeded", "shutdown", "spent"],
+    ids=["plain", "latched", "succeeded", "shutdown", "spent", "stuck", "not read"],
 )
 def test_the_view_and_the_verdict_survive_the_wire(view):
     request = policy_pb2.DecideRequest(request_id="r", incident=wire_out.incident_to_proto(view))

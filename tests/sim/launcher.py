@@ -9,7 +9,9 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import Rules, StoreOffer
 from resurge_launcher.core.step import LauncherMachine
+from resurge_libs.core.ids import Generation
 from resurge_libs.core.machine import Step
+from resurge_libs.core.progress import MarkerReading
 from resurge_libs.core.reasons import Because, Reason
 from tests.sim import mapping
 from tests.sim.control_line import ControlLine, Heard
@@ -156,6 +158,8 @@ class Launcher(SimProcess):
                 self.later(chance.uniform(0.0005, 0.003), self._reserve)
             case h.ReadPages(generation):
                 self.later(chance.uniform(0.0002, 0.002), lambda: self._read_pages(int(generation)))
+            case h.ReadMarker(generation, at_start):
+                self._read_marker(int(generation), at_start)
             case h.WriteLease(generation, until):
                 self.pages.setdefault(int(generation), Page()).lease_until = until
             case h.Fence(generation):
@@ -229,6 +233,21 @@ class Launcher(SimProcess):
         limit_s = self.rules.limits.hang_limit_s
         readings = self.world.crowd.readings(self, generation, self.ended, self.clock.instant, limit_s)
         self.post(h.PagesRead(generation, readings))
+
+    def _read_marker(self, generation: int, at_start: bool) -> None:
+        """The file is there once a checkpoint was completed; in rude worlds it is broken, or its file system hangs."""
+        chance, setup = self.world.chance, self.world.setup
+        if chance.random() < setup.marker_hang_rate:
+            wait_s, reading = self.rules.limits.marker_read_limit_s, MarkerReading(skipped="its file system hangs")
+        else:
+            wait_s, reading = chance.uniform(0.0003, 0.01), None
+
+        def tell() -> None:
+            said = reading or self.world.marker()
+            self.world.oracle.progress.read(generation, at_start, said.value)
+            self.post(h.MarkerRead(Generation(generation), at_start, said))
+
+        self.later(wait_s, tell)
 
     def _leave(self, code: int, because: Because) -> None:
         self.exit = (code, because)

@@ -51,6 +51,7 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
         exit_acknowledged=seen.exit_acknowledged,
         leaving_signal=seen.leaving_signal,
         workers=tuple(rm.WorkerProcess(w.rank, w.local_rank, w.pid) for w in seen.workers),
+        progress=seen.progress,
     )
 
 
@@ -78,7 +79,9 @@ def _goal(goal: rm.Goal) -> lm.Goal:
                 store_is_served=goal.store_is_served,
             )
         case rm.Down():
-            return lm.DownGoal(goal.generation, goal.because, goal.incident or IncidentId(""))
+            return lm.DownGoal(
+                goal.generation, goal.because, goal.incident or IncidentId(""), reads_marker=goal.reads_marker
+            )
         case rm.Park():
             return lm.ParkGoal(goal.because)
         case rm.Exit():

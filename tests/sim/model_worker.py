@@ -33,6 +33,8 @@ class Habits:
     """How long a worker takes to end after TERM at most; longer than the grace means that it is killed."""
     save_s: float = 0.0
     """How long a save takes at most; without the strict fence it is at once, as nothing could hold a late one back."""
+    saves_every: int = 1
+    """Steps from one checkpoint to the next."""
 
 
 @dataclass
@@ -142,7 +144,8 @@ class Training:
         first = not any(k is MilestoneKind.FIRST_STEP for k, _, _ in self.members[0][0].milestones)
         if first:
             self._all_say(MilestoneKind.FIRST_STEP, self.step)
-        self._commit()
+        if self.step % self.habits.saves_every == 0:
+            self._commit()
         if self.step >= self.habits.total_steps:
             self.finished = True
             for process, host in list(self.members.values()):
@@ -265,6 +268,7 @@ class Crowd:
                 local_rank=p.local_rank,
                 last_beat_at=None if p.last_beat_s is None else instant(p.last_beat_s),
                 step=p.step if self.habits.uses_sdk else None,
+                committed_step=p.step if self.habits.uses_sdk else None,
                 hung_at=None
                 if p.last_beat_s is None or not self.habits.uses_sdk
                 else Instant(instant(p.last_beat_s) + hang_limit_s),

@@ -12,6 +12,8 @@ S7   after healing, the world becomes quiet within a bound (World.run_until_quie
 S8   a recovery names first what really failed first, within the recorded clock error
 S9   the policy is dead, mute or slow in many worlds, and all of this still holds
 S10  the fold of the durable facts equals the live durable state after each entry, and through the codec at each start
+P    the count of cycles without progress is right at every check, and ends the job exactly when it should
+     (progress_oracle.py)
 S11  a launcher that has control when the job ends exits with the job's code
 S13  while nothing failed, no launcher signals a worker, whatever becomes of the services
 The accounts of the ledger sum up to its wall time after each entry.
@@ -30,6 +32,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import model as rm
+from tests.sim.progress_oracle import ProgressOracle
 
 if TYPE_CHECKING:
     from tests.sim.launcher import Launcher
@@ -65,6 +68,7 @@ class Oracle:
         self.decision: rm.TerminalDecision | None = None
         """The end of the present attempt."""
         self.decisions: dict[int, rm.TerminalDecision] = {}
+        self.progress = ProgressOracle(self)
 
     def fail(self, invariant: str, sentence: str) -> None:
         raise Violation(f"{invariant}: {sentence}")
@@ -94,6 +98,7 @@ class Oracle:
         self._time(live)
 
     def _fact(self, fact: Any, live: rm.Job) -> None:
+        self.progress.fact(fact, live)
         match fact:
             case rm.RoundClosed(formation):
                 self._formed(formation, live)
@@ -173,6 +178,7 @@ class Oracle:
         self.highest_presented = 0
         self.excluded = set()
         self.decision = None
+        self.progress.forget()
 
     def refused(self, event: Any, refusal: RpcProblem) -> None:
         self.world.log("rdzv", f"refuses {type(event).__name__}: {refusal}")

@@ -11,12 +11,13 @@ The oracle then holds only what JOURNAL_BEHIND promises (S2), and that the job b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from signal import SIGTERM
 from typing import Any
 
 from resurge_launcher.core.model import OnLostControl
+from resurge_libs.core.progress import ProgressRules, ProgressSource
 from tests.sim.model_worker import Habits
 from tests.sim.world import Setup, World
 
@@ -174,7 +175,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         term_s=chance.choice([0.05, 0.3, 2.0]),
         save_s=chance.choice([0.1, 2.0, 8.0]) if strict_fence else 0.0,
     )
-    return Setup(
+    setup = Setup(
         seed=seed,
         nodes=nodes,
         min_nodes=chance.randint(1, nodes),
@@ -189,6 +190,21 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         relays=chance.choice([0, 0, 0, 1, 2, 3]),
         keep_lines=keep_lines,
     )
+    return replace(setup, **_progress(seed, habits))
+
+
+def _progress(seed: int, habits: Habits) -> dict[str, Any]:
+    """Whether a world counts cycles without progress, by what, and how often it completes a checkpoint."""
+    chance = Random(f"progress {seed}")
+    if chance.random() < 0.6:
+        return {}
+    source = ProgressSource.SDK if chance.random() < 0.2 else ProgressSource.MARKER
+    return {
+        "progress": ProgressRules(source, chance.choice([1, 1, 10]), chance.choice([1, 3, 3, 5])),
+        "habits": replace(habits, saves_every=chance.choice([1, 5, 30])),
+        "marker_hang_rate": chance.choice([0.0, 0.0, 0.1, 0.5]),
+        "marker_broken_rate": chance.choice([0.0, 0.0, 0.1]),
+    }
 
 
 def planned(seed: int) -> list[tuple[float, Rude]]:

@@ -32,7 +32,15 @@ class Verbs(ControlVerbs):
         """
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
         setup = self.setup
-        rules = LauncherRules(setup.limits, setup.workers, 10.0, setup.on_lost_control, OnExcluded.PARK)
+        rules = LauncherRules(
+            setup.limits,
+            setup.workers,
+            10.0,
+            setup.on_lost_control,
+            OnExcluded.PARK,
+            progress=setup.progress.source,
+            reads_marker=self.reads_marker,
+        )
         place = f"{node}/{self._incarnations[node]}" if second else node
         launcher = Launcher(self, node, self._incarnations[node], rules, place=place, take_over=take_over)
         self._live.setdefault(node, []).append(launcher)

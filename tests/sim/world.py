@@ -17,6 +17,7 @@ from random import Random
 
 from resurge_launcher.core.model import OnLostControl
 from resurge_libs.core.ids import Attempt, JobId
+from resurge_libs.core.progress import MarkerReading, ProgressRules, ProgressSource
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_rendezvous.core import model as rm
 from tests.sim.launcher import Launcher
@@ -63,6 +64,9 @@ class Setup:
     on_lost_control: OnLostControl = OnLostControl.KEEP
     stray_rate: float = 0.05
     spawn_failure_rate: float = 0.0
+    progress: ProgressRules = field(default_factory=ProgressRules)
+    marker_hang_rate: float = 0.0
+    marker_broken_rate: float = 0.0
     slow_fsync_rate: float = 0.0
     skewed_clocks: bool = True
     relays: int = 0
@@ -127,7 +131,19 @@ class World(Verbs):
             strict_fence=setup.strict_fence,
             lease_ttl_s=setup.limits.lease_ttl_s,
             fault_grace_s=setup.limits.fault_grace_s,
+            progress=setup.progress,
         )
+
+    def marker(self) -> MarkerReading:
+        """What is in the marker file now."""
+        if self.chance.random() < self.setup.marker_broken_rate:
+            return MarkerReading(skipped=self.chance.choice(["is empty", "holds 'abc', which is no iteration"]))
+        step = self.crowd.checkpoint_step
+        return MarkerReading(step) if step > 0 else MarkerReading(skipped="does not exist")
+
+    @property
+    def reads_marker(self) -> bool:
+        return self.setup.progress.source is ProgressSource.MARKER
 
     @property
     def job(self) -> rm.Job:

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 import signal
+import sys
 import time
 import traceback
 from dataclasses import replace
@@ -28,6 +29,7 @@ from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.local_socket import LocalSocket
+from resurge_launcher.marker import MarkerReader
 from resurge_launcher.node_lock import FILE_NAME as LOCK_NAME
 from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
@@ -49,6 +51,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.rpc.progress import rules_to_proto
 
 ENDING_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 OUTPUT_LIMIT_S = 1.0
@@ -147,6 +150,7 @@ class _Agent:
         job, node = self._settings.job_id, self._settings.node_id
         self._courier = ControlCourier(self._where(), self._times, job, node, self._attempt)
         self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages, self._courier.carry)
+        self._marker = self._marker_reader()
         await self._socket.start()
         self._effects = Effects(self._hands())
         self._driver = Driver(LauncherMachine(self._rules()), self._effects.run)
@@ -194,6 +198,8 @@ class _Agent:
             on_lost_control=m.OnLostControl(settings.on_lost_control.value),
             on_excluded=m.OnExcluded(settings.on_excluded.value),
             pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
+            progress=settings.progress.source,
+            reads_marker=self._marker is not None,
         )
 
     def _hands(self) -> Hands:
@@ -222,7 +228,17 @@ class _Agent:
             now=Driver.now,
             leave=self._leave,
             warm=self._warm,
+            marker=self._marker,
         )
+
+    def _marker_reader(self) -> MarkerReader | None:
+        settings = self._settings
+        if settings.checkpoint_marker is None or not settings.progress.is_tracked:
+            return None
+        limit_s = settings.limits.marker_read_limit_s
+        reader = MarkerReader(settings.checkpoint_marker, limit_s, sys.executable, settings.environ)
+        reader.start()
+        return reader
 
     def _where(self) -> Where:
         settings = self._settings
@@ -258,6 +274,7 @@ class _Agent:
     def _exempt(self) -> set[int]:
         """Children that are no workers: those of before, as a shell's `exec` leaves them, and our servers."""
         pids = self._children_before | (self._control.pids if self._control is not None else set())
+        pids |= self._marker.pids if self._marker is not None else set()
         return pids | self._store.pids | (self._warm.pids if self._warm is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting
@@ -349,6 +366,7 @@ def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
         fault_grace=wire.duration(settings.limits.fault_grace_s),
         no_restart_exit_code=settings.no_restart_exit_code,
         attribution_stop_action=wire.STOP_ACTIONS[settings.attribution_stop_action],
+        progress=rules_to_proto(settings.progress) if settings.progress.is_tracked else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Protocol, assert_never
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.faults import FaultTeller
+from resurge_launcher.marker import MarkerReader
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
@@ -21,6 +22,7 @@ from resurge_launcher.store_offer import StorePort
 from resurge_launcher.team import Shop, Team, Told
 from resurge_launcher.warm.client import NotWarm, WarmStart
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.progress import MarkerReading
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
 
@@ -50,6 +52,7 @@ class Hands:
     now: Callable[[], Instant]
     leave: Callable[[h.ExitWith], None]
     warm: WarmStart | None = None
+    marker: MarkerReader | None = None
 
 
 class Effects:
@@ -81,6 +84,8 @@ class Effects:
                 self._reserve()
             case h.ReadPages(generation):
                 self.read_pages(generation)
+            case h.ReadMarker():
+                self._read_marker(action)
             case h.WriteLease() | h.Fence():
                 self._mark_pages(action)
             case h.TellFault():
@@ -104,6 +109,8 @@ class Effects:
             self._preparation.cancel()
         self._hands.strays.stop()
         self._hands.store.release()
+        if self._hands.marker is not None:
+            self._hands.marker.close()
         if self._team is not None:
             self._team.close()
 
@@ -192,6 +199,13 @@ class Effects:
 
     def _reserve(self) -> None:
         self._hands.store.offer(lambda offer: self._hands.post(h.StoreReserved(offer)))
+
+    def _read_marker(self, action: h.ReadMarker) -> None:
+        def tell(reading: MarkerReading) -> None:
+            self._hands.post(h.MarkerRead(action.generation, action.at_start, reading))
+
+        assert self._hands.marker is not None, "only a launcher that was told of a marker reads it"
+        self._hands.marker.look(tell)
 
     def _mark_pages(self, action: h.WriteLease | h.Fence) -> None:
         if isinstance(action, h.WriteLease):

@@ -115,6 +115,7 @@ def reading_of(local_rank: int, rank: Rank, view: PageView) -> PageReading:
         last_beat_at=_instant(view.beat_ns),
         step=view.committed_step if view.beat_step is None else view.beat_step,
         hung_at=None if hung_at_ns is None else Instant(hung_at_ns / NS),
+        committed_step=view.committed_step,
         open_phase=view.phase.name if view.phase is not None else "",
         milestones=tuple(Milestone(rank, kind, Instant(ns / NS), step) for kind, ns, step in moments if ns),
     )

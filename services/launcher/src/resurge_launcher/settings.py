@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resurge_libs.core.progress import ProgressRules
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.rpc.endpoint import Endpoint
@@ -141,6 +142,8 @@ class RunSettings:
     rank_heartbeat_limit_s: float | None = 60.0  # None: a worker is never called hung
     on_lost_control: OnLostControl = OnLostControl.KEEP
     on_excluded: OnExcluded = OnExcluded.PARK
+    progress: ProgressRules = field(default_factory=ProgressRules)
+    checkpoint_marker: Path | None = None  # the file that names the newest completed checkpoint
     signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
     # the start of workers

@@ -17,6 +17,7 @@ from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunG
 from resurge_libs.core.end_cause import end_cause_named
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.core.reasons import Reason
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
@@ -97,7 +98,22 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
         proto.store_offer.is_served = observed.store_offer.is_served
     if observed.leaving_signal is not None:
         proto.leaving_signal = observed.leaving_signal
+    if observed.progress is not None:
+        proto.progress.CopyFrom(_progress_to_proto(observed.progress))
     return proto
+
+
+def _progress_to_proto(progress: CycleProgress) -> attach_pb2.CycleProgress:
+    return attach_pb2.CycleProgress(
+        at_start=_reading_to_proto(progress.at_start),
+        at_end=_reading_to_proto(progress.at_end),
+        is_over=progress.is_over,
+        sdk_step=progress.sdk_step,
+    )
+
+
+def _reading_to_proto(reading: MarkerReading | None) -> attach_pb2.MarkerReading | None:
+    return None if reading is None else attach_pb2.MarkerReading(value=reading.value, skipped=reading.skipped)
 
 
 def _exit_to_proto(record: m.ExitRecord, times: Times) -> attach_pb2.ExitRecord:
@@ -160,6 +176,7 @@ def _goal(desired: attach_pb2.Desired) -> Goal:
                 because_from_proto(desired.down.because, Reason.TEARDOWN_ORDERED),
                 IncidentId(desired.down.incident_id),
                 desired.down.traceparent,
+                desired.down.reads_marker,
             )
         case "park":
             return ParkGoal(because_from_proto(desired.park.because, Reason.NODE_PARKED))

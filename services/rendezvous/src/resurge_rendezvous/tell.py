@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from resurge_libs.core.progress import told
 from resurge_libs.core.reasons import Because
 from resurge_libs.obs import log
 from resurge_rendezvous.core import facts as f
@@ -30,6 +31,8 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return None
         case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
             return _of_incident(what)
+        case f.ProgressBaselineRead() | f.ProgressChecked():
+            return _of_progress(what)
         case f.RecoveryClosed() | f.RecoveryAmended() | f.SplitRuledOut() | f.NoRestartLatched():
             return _of_recovery(what)
         case (
@@ -74,6 +77,14 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             }
         case _:
             assert_never(what)
+
+
+def _of_progress(what: f.ProgressBaselineRead | f.ProgressChecked) -> tuple[str, dict[str, Any]]:
+    match what:
+        case f.ProgressBaselineRead(value=value, generation=generation):
+            return "progress_baseline", {"iteration": value, "generation": generation}
+        case f.ProgressChecked(incident=incident, check=check):
+            return "progress_checked", {"incident": incident, "sentence": told(check), "sdk_step": check.sdk_step}
 
 
 def _of_incident(

@@ -17,11 +17,13 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.ids import Attempt, FencingToken, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.refusals import BadRequest, VersionMismatch
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.errors import because_from_proto, token_from_proto
+from resurge_libs.rpc.progress import iteration_in, rules_from_proto
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous.core.model import (
     PROTOCOL_VERSION,
@@ -165,6 +167,7 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
         fault_grace_s=fault_grace_s,
         no_restart_exit_code=job.no_restart_exit_code or defaults.no_restart_exit_code,
         attribution_stop_action=STOP_ACTIONS.get(job.attribution_stop_action, defaults.attribution_stop_action),
+        progress=rules_from_proto(job, "progress", wrong, at),
     )
 
 
@@ -207,6 +210,7 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
         exit_acknowledged=observed.exit_acknowledged,
         leaving_signal=_optional(observed, "leaving_signal"),
         workers=tuple(_worker_of(item, wrong, f"{at}.workers[{index}]") for index, item in enumerate(observed.workers)),
+        progress=_progress_of(observed, wrong, f"{at}.progress"),
     )
     wrong.check()
     return value
@@ -278,6 +282,27 @@ def _offer_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> Stor
     wrong.name(f"{at}.address", offer.address, MAX_NAME_BYTES)
     wrong.between(f"{at}.port", offer.port, 1, 65_535)
     return StoreOffer(offer.address, offer.port, offer.is_served)
+
+
+def _progress_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> CycleProgress | None:
+    if not observed.HasField("progress"):
+        return None
+    progress = observed.progress
+    return CycleProgress(
+        at_start=_marker_of(progress, "at_start", wrong, at),
+        at_end=_marker_of(progress, "at_end", wrong, at),
+        is_over=progress.is_over,
+        sdk_step=iteration_in(progress, "sdk_step", wrong, at),
+    )
+
+
+def _marker_of(progress: attach_pb2.CycleProgress, field: str, wrong: Violations, at: str) -> MarkerReading | None:
+    if not progress.HasField(field):
+        return None
+    reading: attach_pb2.MarkerReading = getattr(progress, field)
+    value = iteration_in(reading, "value", wrong, f"{at}.{field}")
+    skipped = reading.skipped[:MAX_SENTENCE_CHARACTERS] or "its launcher did not say why"
+    return MarkerReading(value, "" if value is not None else skipped)
 
 
 def beat_times_of(beat: attach_pb2.Beat) -> tuple[float, float | None, float | None]:

@@ -16,6 +16,7 @@ from resurge_libs.core.trace_ids import trace_id_of
 from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.traceparent import TraceContext
 from resurge_libs.rpc.errors import because_to_proto, token_to_proto
+from resurge_libs.rpc.progress import check_to_proto, count_to_proto, rules_to_proto
 from resurge_libs.rpc.recommendations import recommendation_to_proto
 from resurge_rendezvous.core.model import (
     AnswerBeat,
@@ -111,6 +112,7 @@ def _goal_to_proto(goal: Goal, current_generation: int) -> attach_pb2.Desired:
         case Down() as down:
             message.down.generation = down.generation
             message.down.because.CopyFrom(because_to_proto(down.because))
+            message.down.reads_marker = down.reads_marker
             if down.incident is not None:
                 message.down.incident_id = down.incident
                 message.down.traceparent = _traceparent(down.incident)
@@ -185,6 +187,8 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
         job.recommendations.extend(_tally(tally, view.spec) for tally in view.recommendations)
     if view.token is not None:
         job.token.CopyFrom(token_to_proto(view.token))
+    if view.spec is not None and view.spec.progress.is_tracked:
+        job.progress.CopyFrom(count_to_proto(view.progress, view.spec.progress))
     if view.decision is not None:
         job.decision.CopyFrom(decision_to_proto(view.decision))
     if view.ledger.begun is not None:
@@ -233,6 +237,7 @@ def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
         fault_grace=duration(spec.fault_grace_s),
         no_restart_exit_code=spec.no_restart_exit_code,
         attribution_stop_action=STOP_ACTIONS_OUT[spec.attribution_stop_action],
+        progress=rules_to_proto(spec.progress) if spec.progress.is_tracked else None,
     )
 
 
@@ -349,6 +354,7 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
         shutdown_requested=view.shutdown_requested is not None,
         advice_missing=view.advice_missing,
         no_restart_exit_code=view.no_restart_exit_code,
+        progress=None if view.progress is None else check_to_proto(view.progress),
     )
     incident.token.job_id = view.job
     incident.token.attempt, incident.token.generation = view.attempt, view.generation

@@ -24,6 +24,7 @@ from resurge_libs.core.verdict import (
     VerdictKind,
 )
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
+from resurge_libs.rpc.progress import check_from_proto
 from resurge_libs.rpc.recommendations import recommendation_of
 from resurge_libs.rpc.validation import Violations
 from resurge_restart_policy.core.model import Explanation
@@ -77,9 +78,9 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         wrong.between(f"{at}.latched_stop_exit_code", incident.latched_stop_exit_code, 0, MAX_EXIT_CODE)
         because = _because_of(incident.latched_stop, wrong, f"{at}.latched_stop")
         latched = NoRestart(because, incident.latched_stop_exit_code or EXIT_NO_RESTART)
-    wrong.between(f"{at}.no_restart_exit_code", incident.no_restart_exit_code, 0, MAX_EXIT_CODE)
     if incident.restarts_refunded > incident.restarts_spent:
         wrong.add(f"{at}.restarts_refunded", f"is {incident.restarts_refunded}; must not exceed restarts_spent")
+    wrong.between(f"{at}.no_restart_exit_code", incident.no_restart_exit_code, 0, MAX_EXIT_CODE)
     asked = Because(Reason.SHUTDOWN_REQUESTED) if incident.shutdown_requested else None
     return IncidentView(
         job=JobId(incident.token.job_id),
@@ -100,6 +101,7 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         shutdown_requested=asked,
         no_restart=latched,
         advice_missing=tuple(incident.advice_missing),
+        progress=check_from_proto(incident, "progress", wrong, at),
         no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
     )
 

@@ -41,6 +41,7 @@ class TimeLimits:
     late_tick_s: float = None  # type: ignore[assignment]
     reconnect_window_s: float = None  # type: ignore[assignment]
     verdict_limit_s: float = None  # type: ignore[assignment]
+    marker_read_limit_s: float = None  # type: ignore[assignment]
     last_call_s: float = None  # type: ignore[assignment]
     finish_window_s: float = None  # type: ignore[assignment]
     settle_s: float = None  # type: ignore[assignment]
@@ -129,6 +130,7 @@ def _orders(t: TimeLimits) -> tuple[tuple[Named, Named, str], ...]:
         (of("reconnect_backoff_min_s"), of("reconnect_backoff_max_s"), "backoff grows"),
         (of("reconnect_backoff_max_s"), of("lease_ttl_s"), "a launcher must try again within its lease"),
         (of("client_ping_timeout_s"), of("lease_ttl_s"), "a launcher must find a dead peer within its lease"),
+        (of("marker_read_limit_s"), of("verdict_limit_s"), "a verdict must not wait for what it can do without"),
         (lease_over, of("server_ping_timeout_s"), "a stream that closes earlier was closed by the peer's kernel"),
         (lease_over, of("last_call_s"), "nodes that may come back keep their place until their lease is over"),
         (lease_over, of("all_lost_wait_s"), "all of a generation is lost only when its leases are over"),

@@ -1,8 +1,8 @@
 """Decides what happens after an incident, from what it is given and nothing else. Never asks, never waits.
 
 The rules are an ordered tuple of functions; the first that answers wins. The order is: job already succeeded,
-shutdown requested, latched no-restart verdict, (no progress), (exclusion leaves too few nodes), budget, restart.
-Rules in brackets are seams: the policy service puts its own functions there. Rendezvous uses `default_verdict`
+shutdown requested, latched no-restart verdict, no progress, (exclusion leaves too few nodes), budget, restart.
+The rule in brackets is a seam: the policy service puts its own function there. Rendezvous uses `default_verdict`
 under its own name when the policy is unreachable or silent.
 """
 
@@ -15,6 +15,7 @@ from enum import StrEnum
 from resurge_libs.core.backoff import BackoffRules, consecutive_fast_failures, delay_s
 from resurge_libs.core.budget import Budget
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
+from resurge_libs.core.progress import ProgressCheck, is_exhausted, no_progress_sentence
 from resurge_libs.core.reasons import Because, Reason
 
 EXIT_SUCCESS = 0
@@ -103,6 +104,8 @@ class IncidentView:
     """What a verdict that tells the scheduler not to requeue exits with."""
     advice_missing: tuple[str, ...] = ()
     """Services that gave no advice, said in the verdict's sentence."""
+    progress: ProgressCheck | None = None
+    """The cycle's check; None where progress is not tracked, or was not judged yet."""
 
     @property
     def budget(self) -> Budget:
@@ -144,6 +147,14 @@ def no_restart_is_latched(view: IncidentView, rules: VerdictRules) -> Verdict | 
     return Verdict(VerdictKind.STOP, because, view.no_restart.exit_code, restarts_left=view.budget.left)
 
 
+def no_progress(view: IncidentView, rules: VerdictRules) -> Verdict | None:
+    """A job that restarts again and again without getting on is stopped, whatever its budget."""
+    if view.progress is None or not is_exhausted(view.progress):
+        return None
+    because = Because(Reason.NO_PROGRESS, no_progress_sentence(view.progress))
+    return Verdict(VerdictKind.STOP, because, view.no_restart_exit_code, restarts_left=view.budget.left)
+
+
 def budget_is_exhausted(view: IncidentView, rules: VerdictRules) -> Verdict | None:
     """No restart beyond what was allowed and refunded."""
     budget = view.budget
@@ -173,6 +184,7 @@ DEFAULT_ORDER: tuple[VerdictRule, ...] = (
     job_already_succeeded,
     shutdown_was_requested,
     no_restart_is_latched,
+    no_progress,
     budget_is_exhausted,
     restart,
 )

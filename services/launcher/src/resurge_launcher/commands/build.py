@@ -14,6 +14,7 @@ from pathlib import Path
 
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import NodeIdentity, endpoint_of, node_of
+from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.sources import Resolved, Sourced
 from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings, Warm
 from resurge_launcher.usage import UsageProblem
@@ -80,6 +81,8 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         rank_heartbeat_limit_s=None if hang.is_given and hang.value is None else limits.hang_limit_s,
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         on_excluded=OnExcluded(resolved["on_excluded"].value),
+        progress=progress_of(resolved),
+        checkpoint_marker=_path_or_none(resolved["checkpoint_iteration_file"]),
         signals_to_handle=resolved["signals_to_handle"].value,
         warm=warm_of(resolved["warm"], entry, here),
         preload=resolved["preload"].value,
@@ -312,4 +315,4 @@ def _notices(resolved: Resolved, min_nodes: int, max_nodes: int) -> list[str]:
     backend = resolved["rdzv_backend"]
     if backend.is_given and backend.value != "resurge":
         notices.append(f"{backend.source} {backend.value} is accepted; Resurge's own rendezvous is used.")
-    return notices
+    return notices + progress_notices(resolved)

@@ -8,6 +8,7 @@ from typing import assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import (
     NO_ATTEMPT,
@@ -63,8 +64,8 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _exited(state, event, now)
         case h.WorkerDying(end):
             return _dying(state, end, now)
-        case h.PagesRead():
-            return _pages(state, event, rules, now)
+        case h.PagesRead() | h.MarkerRead():
+            return _looked(state, event, rules, now)
         case h.StraysGone(generation):
             return _strays_gone(state, generation)
         case h.SignalReceived(signal):
@@ -223,12 +224,23 @@ def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherS
             assert_never(state.phase)
 
 
+def _looked(state: LauncherState, event: h.PagesRead | h.MarkerRead, rules: Rules, now: Instant) -> Outcome:
+    if isinstance(event, h.PagesRead):
+        return _pages(state, event, rules, now)
+    noted = progresses.with_marker(state, event)
+    if noted is None:
+        return _late(state, f"the marker at the time of generation {event.generation}")
+    return noted, (), Because(Reason.OBSERVED, "the checkpoint marker was looked at")
+
+
 def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant) -> Outcome:
     crew = crew_of(state.phase)
     if crew is None or crew.generation != event.generation:
         return _late(state, f"pages of generation {event.generation}")
     before = len(crew.milestones)
     crew = crews.read(crew, event.readings, now)
+    if progresses.ended(state, rules) == crew.generation:
+        crew = progresses.with_last_steps(crew, event.readings)
     if not isinstance(state.phase, Running):
         # a teardown does not move by what pages say
         return _replace_quietly(state, crew), (), Because(Reason.BEAT)

@@ -42,6 +42,7 @@ class DownGoal:
     because: Because
     incident_id: IncidentId = NO_INCIDENT
     traceparent: str = ""
+    reads_marker: bool = False
 
 
 @dataclass(frozen=True, slots=True)

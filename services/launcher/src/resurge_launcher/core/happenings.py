@@ -17,6 +17,7 @@ from resurge_launcher.core.model import (
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.core.reasons import Because
 
 # ------------------------------------------------------------------------------------------------------ events
@@ -115,6 +116,15 @@ class PagesRead:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkerRead:
+    """A look at the checkpoint marker is over, or was given up."""
+
+    generation: Generation
+    at_start: bool
+    reading: MarkerReading
+
+
+@dataclass(frozen=True, slots=True)
 class StraysGone:
     """A full look found no descendant of the generation, nor anything carrying (job, node)."""
 
@@ -158,6 +168,7 @@ Event = (
     | WorkerExited
     | WorkerDying
     | PagesRead
+    | MarkerRead
     | StraysGone
     | SignalReceived
     | StoreReserved
@@ -201,6 +212,14 @@ class ReadPages:
     """Read the pages of the generation's workers; answer PagesRead."""
 
     generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMarker:
+    """Look at the checkpoint marker; answer MarkerRead within `marker_read_limit_s`, whatever the file system does."""
+
+    generation: Generation
+    at_start: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +293,7 @@ class Observed:
     exit_acknowledged: bool = False
     leaving_signal: int | None = None
     workers: tuple[Process, ...] = ()
+    progress: CycleProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +309,7 @@ Action = (
     | SweepStrays
     | ReserveStore
     | ReadPages
+    | ReadMarker
     | WriteLease
     | Fence
     | TellFault

@@ -6,7 +6,7 @@ monotonic clock, which the workers' pages use too; the shell turns them into wal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from signal import Signals
 
@@ -14,6 +14,7 @@ from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, 
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.lease import Lease
+from resurge_libs.core.progress import CycleProgress, ProgressSource
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.time_limits import TimeLimits
 
@@ -47,6 +48,9 @@ class Rules:
     """Signals that are forwarded to the workers without ending anything (Slurm's SIGUSR1)."""
     page_interval_s: float = 0.5
     """How often pages are read when no deadline asks for it sooner."""
+    progress: ProgressSource = ProgressSource.NONE
+    reads_marker: bool = False
+    """A checkpoint marker was named, to be counted or to be shown."""
 
 
 # ------------------------------------------------------------------------------------- one worker, nested machine
@@ -85,6 +89,8 @@ class PageReading:
     milestones: tuple[Milestone, ...] = ()
     stopped: bool = False
     """The kernel says that its process is stopped."""
+    committed_step: int | None = None
+    """The newest step that it committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,7 @@ class Crew:
     workers: tuple[Worker, ...]
     faults: tuple[Fault, ...] = ()
     milestones: tuple[Milestone, ...] = ()
+    progress: CycleProgress = field(default_factory=CycleProgress)
 
     @property
     def generation(self) -> Generation:

@@ -24,6 +24,9 @@ from resurge_launcher.core.model import (
     TearingDown,
 )
 from resurge_libs.core.ids import Generation
+from resurge_libs.core.progress import CycleProgress
+
+NOTHING_READ = CycleProgress()
 
 
 def observe(state: LauncherState) -> Observed:
@@ -43,6 +46,7 @@ def observe(state: LauncherState) -> Observed:
         exit_acknowledged=isinstance(state.goal, ExitGoal),
         leaving_signal=state.phase.signal if isinstance(state.phase, Leaving | Exited) else None,
         workers=processes(crew) if crew is not None else (),
+        progress=crew.progress if crew is not None and crew.progress != NOTHING_READ else None,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.absorb import absorb
 from resurge_launcher.core.goals import EndGoal, ExitGoal
@@ -75,7 +76,8 @@ class LauncherMachine:
             actions += more
         else:
             raise AssertionError(f"the launcher moves in a circle at {type(state.phase).__name__}")
-        return Step(state, (*_told(before, state), *actions, *_leased(before, state)), reason)
+        looks = _looks(before, state, self.rules)  # first: the file is read while all else goes on
+        return Step(state, (*looks, *_told(before, state), *actions, *_leased(before, state)), reason)
 
     def next_deadline(self, state: LauncherState) -> Instant | None:
         """When a tick is wanted next; None for never."""
@@ -118,6 +120,20 @@ class LauncherMachine:
 def _told(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
     observed = observe(state)
     return () if observed == observe(before) else (h.SendObserved(observed),)
+
+
+def _looks(before: LauncherState, state: LauncherState, rules: Rules) -> tuple[h.Action, ...]:
+    """What is to be looked at once, for the job's progress: before the start of a generation, and at its end."""
+    looks: list[h.Action] = []
+    generation = progresses.started(state, rules)
+    if generation is not None and generation != progresses.started(before, rules):
+        looks.append(h.ReadMarker(generation, at_start=True))
+    generation = progresses.ended(state, rules)
+    if generation is not None and generation != progresses.ended(before, rules):
+        if rules.reads_marker:
+            looks.append(h.ReadMarker(generation, at_start=False))
+        looks.append(h.ReadPages(generation))
+    return tuple(looks)
 
 
 def _leased(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:

@@ -22,6 +22,8 @@ from resurge_libs.core.verdict import (
     VerdictRules,
 )
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
+from resurge_libs.rpc.progress import check_from_proto
+from resurge_libs.rpc.validation import Violations
 
 KINDS = {
     VerdictKind.RESTART: policy_pb2.VERDICT_KIND_RESTART,
@@ -70,6 +72,7 @@ def incident_view(incident: policy_pb2.Incident) -> IncidentView:
         no_restart=_latched(incident),
         advice_missing=tuple(incident.advice_missing),
         no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
+        progress=check_from_proto(incident, "progress", Violations(), "incident"),
     )
 
 

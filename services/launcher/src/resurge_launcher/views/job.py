@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from resurge_api.common.v1 import ids_pb2
+from resurge_api.common.v1 import ids_pb2, progress_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 
@@ -25,6 +25,8 @@ def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
         _line("nodes", f"{spec.min_nodes} run, {spec.max_nodes - spec.min_nodes} may wait as spares"),
         _line("restarts", f"{job.restarts_spent} of {spec.max_restarts} spent"),
     ]
+    if job.HasField("progress"):
+        lines.append(_line("progress", progress_sentence(job.progress)))
     if job.incident_id:
         lines.append(_line("incident", f"{job.incident_id} (open)"))
     if job.recommendations:
@@ -51,6 +53,16 @@ def recommendations_sentence(job: rendezvous_pb2.Job) -> str:
     may_end = job.spec.attribution_stop_action == attach_pb2.ATTRIBUTION_STOP_ACTION_NO_RESTART
     said = f"; last: {newest.last.sentence}" if newest.last.sentence else ""
     return f"{counts}{said} ({'a stop ends the job' if may_end else 'recorded only'})"
+
+
+def progress_sentence(count: progress_pb2.ProgressCount) -> str:
+    """How many cycles got nowhere, and what the source said last."""
+    source = progress_pb2.ProgressSource.Name(count.rules.source).removeprefix("PROGRESS_SOURCE_").lower()
+    last = f"{source} at {count.baseline}" if count.HasField("baseline") else f"{source} not read yet"
+    skipped = f"; {count.last.skipped}" if count.skipped_in_a_row else ""
+    steps = f"; steps committed up to {count.last.sdk_step}" if count.last.HasField("sdk_step") else ""
+    limit = count.rules.max_no_progress_cycles
+    return f"{last}, {count.without_progress} of {limit} cycles in a row without any{steps}{skipped}"
 
 
 def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.Node]) -> Table:

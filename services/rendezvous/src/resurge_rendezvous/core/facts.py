@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, NodeId, RequestId
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Booking
+from resurge_libs.core.progress import ProgressCheck
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
@@ -120,6 +121,23 @@ class NoRestartLatched:
     """A STOP came too late for its incident; it holds at the next fault."""
 
     no_restart: NoRestart
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressBaselineRead:
+    """The checkpoint marker before the workers of this attempt ever ran, as far as anyone could read it."""
+
+    value: int
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressChecked:
+    """The progress of the cycle that this round ended; the verdict is asked for with it."""
+
+    incident: IncidentId
+    round: int
+    check: ProgressCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +268,8 @@ Fact = (
     | RoundReopened
     | VerdictLatched
     | NoRestartLatched
+    | ProgressBaselineRead
+    | ProgressChecked
     | SplitRuledOut
     | RestartCharged
     | RoundClosed

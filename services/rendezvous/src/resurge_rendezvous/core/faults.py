@@ -14,13 +14,13 @@ from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.actions import AskPolicy
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.fold import FAULTS_MAX
 from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Proving, Running, cause_order
 from resurge_rendezvous.core.limits import teardown_patience_s
 from resurge_rendezvous.core.presence import Seat, Timers
+from resurge_rendezvous.core.progressing import ask_policy
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.sweeps import next_sweep
 from resurge_rendezvous.core.values import ExitRecord, NodePhase
@@ -142,11 +142,11 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
         teardown_at=after(d.now, teardown_patience_s(d.limits)),
         exclusion_at=d.seen.timers.exclusion_at,
     )
-    d.see(timers=timers, held_faults=(), policy_asked=True, last_call_over=False, down_wall=None, waits_for=None)
+    d.see(timers=timers, held_faults=(), policy_asked=False, last_call_over=False, down_wall=None, waits_for=None)
     if d.seen.spans_of != name:
         d.see(spans=ShardMap(), spans_of=name)
     d.set_timers(sweep_at=next_sweep(d))  # closed streams have the resume window from now on, not the whole lease
-    d.do(AskPolicy(view, d.limits.verdict_limit_s))
+    ask_policy(d)  # at once, or when the cycle's progress is known
     confirm_members(d)
     d.touch_all()
     d.because = first.because

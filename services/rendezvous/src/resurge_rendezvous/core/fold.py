@@ -13,6 +13,7 @@ from typing import assert_never
 from resurge_libs.core.ids import Cycle, Generation
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
+from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.recommendation import Recommendation
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.job import (
@@ -62,21 +63,26 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             | f.WouldExclude()
         ):
             return job.with_node(_node(job, fact))
-        case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.SplitRuledOut():
+        case (
+            f.IncidentOpened()
+            | f.FaultJoined()
+            | f.RoundReopened()
+            | f.ProgressChecked()
+            | f.VerdictLatched()
+            | f.SplitRuledOut()
+        ):
             return _incident(job, fact)
         case f.RecoveryClosed(record):
             return _closed(job, record)
         case f.RecoveryAmended(incident, spans):
             amended = (replace(r, spans=r.spans + spans) if r.incident == incident else r for r in job.records)
             return replace(job, records=tuple(amended))
-        case f.NoRestartLatched() | f.RecommendationRecorded():
-            return _advised(job, fact)
         case f.RestartCharged(incident, number):
             charge = Charge(incident, number)
             _expect(charge not in job.charges, job, fact)
             return with_charge(job, charge)
-        case f.MilestoneKnown(kind):
-            return replace(job, known_milestones=job.known_milestones | {kind})
+        case f.NoRestartLatched() | f.RecommendationRecorded() | f.MilestoneKnown() | f.ProgressBaselineRead():
+            return _learned(job, fact)
         case f.StoreWritten(key, entry):
             kept = {other: known for other, known in job.store.items() if other != key or entry is not None}
             return replace(job, store=kept if entry is None else {**kept, key: entry})
@@ -88,18 +94,27 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             assert_never(fact)
 
 
-def _advised(job: Job, fact: f.NoRestartLatched | f.RecommendationRecorded) -> Job:
-    match fact:
-        case f.NoRestartLatched(no_restart):
-            return job if job.no_restart is not None else replace(job, no_restart=no_restart)
-        case f.RecommendationRecorded(said, at):
-            return replace(job, recommendations=_tallied(job.recommendations, said, at))
+_Learned = f.NoRestartLatched | f.RecommendationRecorded | f.MilestoneKnown | f.ProgressBaselineRead
 
 
 def _tallied(known: tuple[RecommendationTally, ...], said: Recommendation, at: Wall) -> tuple[RecommendationTally, ...]:
     before = next((tally.count for tally in known if tally.last.kind is said.kind), 0)
     others = (tally for tally in known if tally.last.kind is not said.kind)
     return tuple(sorted((*others, RecommendationTally(before + 1, said, at)), key=lambda tally: tally.last.kind))
+
+
+def _learned(job: Job, fact: _Learned) -> Job:
+    match fact:
+        case f.NoRestartLatched(no_restart):
+            return job if job.no_restart is not None else replace(job, no_restart=no_restart)
+        case f.RecommendationRecorded(said, at):
+            return replace(job, recommendations=_tallied(job.recommendations, said, at))
+        case f.MilestoneKnown(kind):
+            return replace(job, known_milestones=job.known_milestones | {kind})
+        case f.ProgressBaselineRead(value):
+            return replace(job, progress=replace(job.progress, baseline=value))
+        case _:
+            assert_never(fact)
 
 
 def _within_bounds(answers: tuple[Answered, ...]) -> tuple[Answered, ...]:
@@ -143,6 +158,7 @@ def _stage(job: Job, fact: _StageFact) -> Job:
                 failure_walls=(),
                 no_restart=None,
                 recommendations=(),
+                progress=ProgressCount(),
                 stage=Gathering(because),
             )
         case f.JournalBehindAdopted(generation, attempt, because):
@@ -206,7 +222,9 @@ def _node(job: Job, fact: _NodeFact) -> NodeEntry:
             assert_never(fact)
 
 
-_IncidentFact = f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.SplitRuledOut
+_IncidentFact = (
+    f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.ProgressChecked | f.VerdictLatched | f.SplitRuledOut
+)
 
 
 def _incident(job: Job, fact: _IncidentFact) -> Job:
@@ -237,6 +255,10 @@ def _incident(job: Job, fact: _IncidentFact) -> Job:
                 times = replace(times, fault_wall=fault.at)
             joined = replace(incident, faults=(*incident.faults, fault), rounds=(*incident.rounds[:-1], times))
             return replace(job, stage=Fenced(formation, joined))
+        case f.ProgressChecked(name, number, check), Fenced(formation, incident):
+            _expect((name, number) == (incident.incident, incident.round) and incident.verdict is None, job, fact)
+            checked = replace(incident, view=replace(incident.view, progress=check))
+            return replace(job, stage=Fenced(formation, checked), progress=job.progress.after(check))
         case f.VerdictLatched(name, number, verdict, wall), Fenced(formation, incident):
             _expect((name, number) == (incident.incident, incident.round) and incident.verdict is None, job, fact)
             times = replace(incident.now_round, verdict_wall=wall)

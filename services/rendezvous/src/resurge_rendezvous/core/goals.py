@@ -19,7 +19,7 @@ from resurge_rendezvous.core.job import (
     Running,
     Unopened,
 )
-from resurge_rendezvous.core.presence import Presence, Seat
+from resurge_rendezvous.core.presence import Presence, Seat, reader_of
 from resurge_rendezvous.core.values import Down, Exit, Goal, NodePhase, Park, Run
 
 SPARE = Because(Reason.NODE_PARKED, "ready as a spare: all places are taken")
@@ -48,8 +48,10 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
                 return run_goal(job, formation, place)
             return _cleared(job, seen, seat, LEFTOVERS, SPARE)
         case Fenced(formation, incident):
-            if member_of_last(seen, seat) is not None:
-                return Down(formation.generation, incident.faults[0].because, incident.incident)
+            place = member_of_last(seen, seat)
+            if place is not None:
+                stands_in = place.group_rank > 0 and _reads_marker(job, seen, formation, seat)
+                return Down(formation.generation, incident.faults[0].because, incident.incident, stands_in)
             return _cleared(job, seen, seat, LEFTOVERS, SPARE)
         case Ended(decision):
             acknowledged = len(seen.unacknowledged) == 0
@@ -58,6 +60,10 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
             return Exit(code, because, acknowledged, token.attempt, token.generation, cause)
         case _:
             assert_never(job.stage)
+
+
+def _reads_marker(job: Job, seen: Presence, formation: Formation, seat: Seat) -> bool:
+    return job.spec is not None and job.spec.progress.is_tracked and reader_of(formation, seen) == seat.node
 
 
 def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:

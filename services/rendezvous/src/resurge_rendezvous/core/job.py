@@ -23,6 +23,7 @@ from resurge_libs.core.ids import (
 )
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
+from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import SILENCES, Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
@@ -333,6 +334,8 @@ class Job:
     """When incidents and their further rounds were opened since every rank last committed a step; oldest first."""
     no_restart: NoRestart | None = None
     """A late STOP, latched: it holds at the next fault."""
+    progress: ProgressCount = field(default_factory=ProgressCount)
+    """Cycles of this attempt without progress."""
     known_milestones: frozenset[MilestoneKind] = frozenset()
     """Milestones that some worker of this job has been seen to report."""
     records: tuple[RecoveryRecord, ...] = ()

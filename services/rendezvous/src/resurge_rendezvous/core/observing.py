@@ -21,6 +21,7 @@ from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Pro
 from resurge_rendezvous.core.limits import granted_lease_s
 from resurge_rendezvous.core.losses import acknowledged, lose_overdue, renewed_lease, settle_presence
 from resurge_rendezvous.core.presence import ClockReading, Seat
+from resurge_rendezvous.core.progressing import note_baseline
 from resurge_rendezvous.core.recoveries import keep_spans
 from resurge_rendezvous.core.starts import note_start
 from resurge_rendezvous.core.values import NodePhase, Observed
@@ -89,6 +90,7 @@ def _member_news(d: Draft, seat: Seat, formation: Formation) -> None:
     if place is None:
         return
     observed = seat.observed
+    note_baseline(d, seat, place, formation)
     note_start(d, seat, place, formation)
     if observed.generation == formation.generation:
         if observed.phase is NodePhase.FINISHED and seat.node in d.seen.unfinished:

@@ -15,7 +15,7 @@ from resurge_libs.core.instant import Instant, Wall, earliest
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
-from resurge_rendezvous.core.job import Assignment, FaultRecord, Job, RecoverySpan
+from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import Goal, MilestoneKind, NodePhase, Observed
 
@@ -71,6 +71,8 @@ class Timers:
     sweep_at: Instant | None = None
     """No lease and no resume window ends before this: beats only move them away."""
     verdict_at: Instant | None = None
+    marker_at: Instant | None = None
+    """The verdict is asked for without the cycle's progress if that is not known by then."""
     not_before: Instant | None = None
     """A round does not close earlier: backoff, or unknown nodes that may still come back."""
     last_call_at: Instant | None = None
@@ -173,3 +175,12 @@ class RdzvState:
 
     durable: Job
     volatile: Presence
+
+
+def reader_of(formation: Formation, seen: Presence) -> NodeId | None:
+    """The member that reads the marker: the one with the lowest ranks that can be heard; None where none can."""
+    for place in formation.assignments:
+        seat = seen.seats.get(place.node)
+        if seat is not None and seat.stream is not None and seat.incarnation == place.incarnation:
+            return place.node
+    return None

@@ -18,6 +18,7 @@ from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.faults import could_take_part
 from resurge_rendezvous.core.job import Assignment, Fenced, Formation, Gathering, Incident
 from resurge_rendezvous.core.presence import Timers
+from resurge_rendezvous.core.progressing import ask_policy
 from resurge_rendezvous.core.rules import plan_round
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import watch_start
@@ -31,6 +32,8 @@ def advance(d: Draft) -> None:
         case Gathering():
             outlook = _outlook(d, None)
         case Fenced(_, incident):
+            if d.spec.progress.is_tracked:
+                ask_policy(d)
             outlook = _outlook(d, incident)
         case _:
             return

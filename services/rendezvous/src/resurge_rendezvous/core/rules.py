@@ -112,6 +112,7 @@ SPEC_FIELDS: Mapping[str, str] = {
     "fault_grace_s": "fault_grace_s",
     "no_restart_exit_code": "--ft-no-restart-exit-code",
     "attribution_stop_action": "--ft-attribution-stop-action",
+    "progress": "--ft-checkpoint-iteration-file and the options of progress",
 }
 """What must be the same on all nodes of a job, and how users call it."""
 

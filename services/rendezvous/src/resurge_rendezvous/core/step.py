@@ -160,10 +160,15 @@ def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant 
             )
         case Fenced(_, incident):
             delay_s = incident.verdict.delay_s if incident.verdict is not None else 0.0
+            # a launcher that has read the marker tells it again
+            untold = job.spec is not None and job.spec.progress.is_tracked and incident.view.progress is None
+            ask_s = limits.reconnect_window_s + limits.marker_read_limit_s if untold else 0.0
+            asked_at = Instant(now + ask_s) if incident.verdict is None else None
             return Timers(
                 sweep_at=sweep_at,
                 exclusion_at=timers.exclusion_at,
-                verdict_at=now if incident.verdict is None else None,
+                marker_at=asked_at if untold else None,
+                verdict_at=asked_at,
                 not_before=Instant(now + delay_s) if delay_s > 0 else None,
                 teardown_at=Instant(now + teardown_patience_s(limits)),
             )

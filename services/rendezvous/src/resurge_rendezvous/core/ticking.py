@@ -15,6 +15,7 @@ from resurge_rendezvous.core.losses import lose_overdue, settle_presence
 from resurge_rendezvous.core.observing import doom
 from resurge_rendezvous.core.operators import exclusions_over
 from resurge_rendezvous.core.presence import Seat
+from resurge_rendezvous.core.progressing import marker_over
 from resurge_rendezvous.core.rounds import advance, all_lost_over, last_call_over, quorum_over
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import settled, start_phase_over
@@ -127,6 +128,7 @@ _DUTIES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("skew_at", _skewed),
     ("start_phase_at", start_phase_over),
     ("settle_at", settled),
+    ("marker_at", marker_over),
     ("verdict_at", verdict_due),
     ("teardown_at", _give_up_teardown),
     ("not_before", _nothing),

@@ -6,12 +6,13 @@ serve records and people only; no decision waits on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.progress import CycleProgress, ProgressRules
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import StopAction
 
@@ -38,6 +39,7 @@ class JobSpec:
     """0 means the service's own."""
     no_restart_exit_code: int = 93
     attribution_stop_action: StopAction = StopAction.LOG
+    progress: ProgressRules = field(default_factory=ProgressRules)
 
 
 class ControlAction(StrEnum):
@@ -183,6 +185,8 @@ class Observed:
     exit_acknowledged: bool = False
     leaving_signal: int | None = None
     workers: tuple[WorkerProcess, ...] = ()
+    progress: CycleProgress | None = None
+    """Of the generation named; None when nothing is known of it."""
 
 
 # --- goals: what a node is told ---
@@ -215,6 +219,8 @@ class Down:
     generation: Generation
     because: Because
     incident: IncidentId | None = None
+    reads_marker: bool = False
+    """This node reads the checkpoint marker, in place of the one with the lowest rank."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, NoRestart, Verdict, VerdictKind, default_verdict
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.actions import AskPolicy
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import VerdictArrived, VerdictUnavailable
 from resurge_rendezvous.core.faults import could_take_part
 from resurge_rendezvous.core.job import Ended, Fenced, Incident
 from resurge_rendezvous.core.nodes import Exclusion
+from resurge_rendezvous.core.progressing import ask_policy
 
 POLICY = "restart_policy"
 HARDWARE_FATAL: frozenset[Reason] = frozenset()
@@ -53,9 +53,7 @@ def verdict_due(d: Draft) -> None:
     match d.job.stage:
         case Fenced(_, incident) if incident.verdict is None:
             if not d.seen.policy_asked:
-                d.see(policy_asked=True)
-                d.set_timers(verdict_at=after(d.now, d.limits.verdict_limit_s))
-                d.do(AskPolicy(incident.view, d.limits.verdict_limit_s))
+                ask_policy(d, at_once=True)
                 d.because = Because(Reason.WAITING_FOR_VERDICT, "asked again after a restart of the service")
                 return
             sentence = f"no verdict within {d.limits.verdict_limit_s:g} s"

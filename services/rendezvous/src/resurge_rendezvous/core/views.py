@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
 from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, IncidentId, NodeId
 from resurge_libs.core.ledger import Ledger
+from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core.job import (
     Assignment,
@@ -84,6 +85,7 @@ class JobView:
     """The job has ended and every launcher knows it, or its lease is over."""
     ledger: Ledger
     recoveries_closed: int = 0
+    progress: ProgressCount = field(default_factory=ProgressCount)
 
 
 def job_view(state: RdzvState) -> JobView:
@@ -106,6 +108,7 @@ def job_view(state: RdzvState) -> JobView:
         all_acknowledged=isinstance(job.stage, Ended) and len(seen.unacknowledged) == 0,
         ledger=ledger_of(state),
         recoveries_closed=job.recoveries_closed,
+        progress=job.progress,
     )
 
 

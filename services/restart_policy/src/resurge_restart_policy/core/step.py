@@ -1,9 +1,9 @@
 """Decides what to do about one incident: the first rule that answers wins.
 
 The rules, in order: a job that already succeeded shuts down with success; a requested shutdown is carried out; a
-latched verdict against a restart stops; (no progress stops); (an exclusion that leaves too few nodes stops); an
-exhausted budget stops; otherwise restart, after a wait when the job keeps failing fast. The same incident gives the
-same verdict, always: nothing is remembered between two calls. Explaining replays the decision.
+latched verdict against a restart stops; too many cycles without progress stop; (an exclusion that leaves too few nodes
+stops); an exhausted budget stops; otherwise restart, after a wait when the job keeps failing fast. The same incident
+gives the same verdict, always: nothing is remembered between two calls. Explaining replays the decision.
 """
 
 from __future__ import annotations
