@@ -17,7 +17,6 @@ from signal import SIGTERM
 from typing import Any
 
 from resurge_launcher.core.model import OnLostControl
-from resurge_libs.core.progress import ProgressRules, ProgressSource
 from tests.sim.model_worker import Habits
 from tests.sim.world import Setup, World
 
@@ -198,9 +197,10 @@ def _progress(seed: int, habits: Habits) -> dict[str, Any]:
     chance = Random(f"progress {seed}")
     if chance.random() < 0.6:
         return {}
-    source = ProgressSource.SDK if chance.random() < 0.2 else ProgressSource.MARKER
     return {
-        "progress": ProgressRules(source, chance.choice([1, 1, 10]), chance.choice([1, 3, 3, 5])),
+        "progress_by": "sdk" if chance.random() < 0.2 else "marker",
+        "min_progress": chance.choice([1, 1, 10]),
+        "no_progress_cycles": chance.choice([1, 3, 3, 5]),
         "habits": replace(habits, saves_every=chance.choice([1, 5, 30])),
         "marker_hang_rate": chance.choice([0.0, 0.0, 0.1, 0.5]),
         "marker_broken_rate": chance.choice([0.0, 0.0, 0.1]),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from resurge_libs.core.progress import ProgressRules, ProgressSource
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core import model as rm
 from tests.sim.model_worker import Habits
@@ -17,9 +16,9 @@ LIMIT_S = 400.0
 
 def world_of(seed: int, cycles: int = 3, **changes: object) -> World:
     """A job that completed a checkpoint once, and completes none any more: each takes longer than a cycle lives."""
-    rules = ProgressRules(ProgressSource.MARKER, 1, cycles)
     habits = Habits(saves_every=10_000, step_s=0.5, start_s=0.5)
-    world = World(seed=seed, nodes=3, min_nodes=2, max_restarts=100, progress=rules, habits=habits, **changes)
+    tracked = {"progress_by": "marker", "no_progress_cycles": cycles}
+    world = World(seed=seed, nodes=3, min_nodes=2, max_restarts=100, habits=habits, **tracked, **changes)
     world.crowd.checkpoint_step = 100
     return world
 
@@ -122,7 +121,8 @@ def test_the_budget_alone_bounds_a_job_that_never_completed_a_checkpoint():
         seed=5,
         nodes=1,
         max_restarts=4,
-        progress=ProgressRules(ProgressSource.MARKER, 1, 2),
+        progress_by="marker",
+        no_progress_cycles=2,
         habits=Habits(saves_every=10_000, step_s=0.5, start_s=0.5),
     )
     fail_cycles(world, 5)

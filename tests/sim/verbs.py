@@ -38,7 +38,7 @@ class Verbs(ControlVerbs):
             10.0,
             setup.on_lost_control,
             OnExcluded.PARK,
-            progress=setup.progress.source,
+            progress=self.progress.source,
             reads_marker=self.reads_marker,
         )
         place = f"{node}/{self._incarnations[node]}" if second else node

@@ -64,7 +64,10 @@ class Setup:
     on_lost_control: OnLostControl = OnLostControl.KEEP
     stray_rate: float = 0.05
     spawn_failure_rate: float = 0.0
-    progress: ProgressRules = field(default_factory=ProgressRules)
+    progress_by: str = "nothing"
+    """What counts as progress over restarts: `marker` or `sdk`."""
+    min_progress: int = 1
+    no_progress_cycles: int = 3
     marker_hang_rate: float = 0.0
     marker_broken_rate: float = 0.0
     slow_fsync_rate: float = 0.0
@@ -131,7 +134,7 @@ class World(Verbs):
             strict_fence=setup.strict_fence,
             lease_ttl_s=setup.limits.lease_ttl_s,
             fault_grace_s=setup.limits.fault_grace_s,
-            progress=setup.progress,
+            progress=self.progress,
         )
 
     def marker(self) -> MarkerReading:
@@ -143,7 +146,13 @@ class World(Verbs):
 
     @property
     def reads_marker(self) -> bool:
-        return self.setup.progress.source is ProgressSource.MARKER
+        return self.progress.source is ProgressSource.MARKER
+
+    @property
+    def progress(self) -> ProgressRules:
+        setup = self.setup
+        source = ProgressSource.NONE if setup.progress_by == "nothing" else ProgressSource(setup.progress_by)
+        return ProgressRules(source, setup.min_progress, setup.no_progress_cycles)
 
     @property
     def job(self) -> rm.Job:
