@@ -16,7 +16,7 @@ from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.hosting.settings import HostSettings
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
-READING = ("status", "nodes", "recoveries", "explain", "verdict", "report", "shutdown")
+READING = ("status", "nodes", "recoveries", "cycles", "diagnose", "explain", "verdict", "report", "shutdown")
 
 HEAD = """# Reference
 

@@ -220,3 +220,33 @@ def test_a_directory_that_cannot_be_written_is_said_once_and_nothing_else_happen
     d.export.close()
     assert d.stage == "Running"
     assert said.getvalue().count("record_not_written") == 1 and str(tmp_path / "taken") in said.getvalue()
+
+
+def test_records_in_the_state_directory_keep_within_their_bytes_and_the_newest_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("resurge_rendezvous.cycles.OWN_BYTES_MAX", 2_000)
+    d = Watched(tmp_path)
+    d.export.close()
+    d.export = CycleExport(CyclePlace(tmp_path, is_given=False))
+    started(d)
+    for _ in range(3):
+        d.settle()
+        d.crash("n1")
+        d.verdict()
+        d.down("n0", "n1")
+        d.proven("n0", "n1")
+    d.settle()
+    kept = sorted(path.name for path in cycle_files.attempt_dir(tmp_path, "job", 1).glob("cycle_*"))
+    assert kept == ["cycle_2.json", "cycle_3.json"]
+    d.export.close()
+
+
+def test_the_state_directory_leads_to_a_directory_that_was_named(tmp_path: Path):
+    link = tmp_path / "state" / "cycles"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "of-an-earlier-start")
+    export = CycleExport(CyclePlace(tmp_path / "named", is_given=True, link=link))
+    export.catch_up(Desk().state)
+    export.close()
+    assert link.readlink() == tmp_path / "named"

@@ -20,6 +20,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "status": ("resurge_launcher.commands.status", "Show the job: phase, generation, restarts, nodes."),
     "nodes": ("resurge_launcher.commands.nodes", "Show the job's nodes; exclude or readmit one."),
     "recoveries": ("resurge_launcher.commands.recoveries", "Show what each recovery did and how long each phase took."),
+    "cycles": ("resurge_launcher.commands.cycles", "Show each cycle: where it ran, what ended it, the pause after it."),
+    "diagnose": ("resurge_launcher.commands.diagnose", "Show all that is known of one cycle, logs and ranks."),
     "explain": ("resurge_launcher.commands.explain", "Say why an incident got its verdict, rule by rule."),
     "verdict": ("resurge_launcher.commands.verdict", "Show how the job ended; --exit-code for batch scripts."),
     "report": ("resurge_launcher.commands.report", "Show where the job's time went: goodput, lost steps, each phase."),

@@ -40,6 +40,8 @@ TELLING = (
     | f.VerdictLatched | f.RecoveryClosed | f.Terminated
 )  # fmt: skip
 """Facts that change a record."""
+OWN_BYTES_MAX = 8 * 1024 * 1024
+"""Of the records in the state directory; those in a directory that somebody named are that person's to remove."""
 LEFT_OPEN_MAX = 8
 """Records before the newest one that are looked at after a crash."""
 
@@ -207,6 +209,8 @@ class CyclePlace:
     root: Path
     is_given: bool
     """Somebody named it, and workers look there: a new cycle's record is written at once."""
+    link: Path | None = None
+    """A name in the state directory that leads to it, for commands that are told no other place."""
 
 
 class CycleExport:
@@ -276,6 +280,8 @@ class CycleExport:
         if record != known or is_new:
             cycle_files.write_record(path, record)
         self._known[path] = record
+        if is_new and not self._place.is_given:
+            cycle_files.keep_newest(self._place.root, record.job, OWN_BYTES_MAX)
         if record.generation > self._current:  # one that waited longer may come after its successor
             cycle_files.point_current(path)
             self._current = record.generation
@@ -305,6 +311,11 @@ class CycleExport:
 
     def _close_open(self, state: RdzvState) -> None:
         assert self._place is not None
+        link = self._place.link
+        if link is not None and (link.is_symlink() or not link.exists()):
+            with contextlib.suppress(OSError):  # without it a command is told the directory
+                link.unlink(missing_ok=True)
+                link.symlink_to(self._place.root)
         job, newest = state.durable, state.durable.last_formation
         if job.spec is None or newest is None:
             return

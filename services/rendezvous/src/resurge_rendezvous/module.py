@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,10 +82,13 @@ class RendezvousModule:
 
     def _cycle_place(self) -> CyclePlace | None:
         given = self._settings.cycle_info_dir
+        own = self._ports.state_dir / CYCLES_NAME if self._ports.state_dir is not None else None
         if given is not None:
-            return CyclePlace(given, is_given=True)
-        own = self._ports.state_dir
-        return CyclePlace(own / CYCLES_NAME, is_given=False) if own is not None else None
+            return CyclePlace(given.absolute(), is_given=True, link=own)
+        if own is not None and own.is_symlink():  # of an earlier start with a directory of its own
+            with contextlib.suppress(OSError):
+                own.unlink(missing_ok=True)
+        return CyclePlace(own, is_given=False) if own is not None else None
 
     def _open_journal(self) -> Journal:
         if self._ports.state_dir is None:  # a host refuses this; a contract test may want it

@@ -74,6 +74,17 @@ def put_aside(path: Path) -> Path:
     return aside
 
 
+def keep_newest(root: Path, job: str, bytes_max: int) -> None:
+    """Remove the oldest records of a job beyond so many bytes; the newest stays whatever its size. Raises OSError."""
+    found = [(path.stat(), path) for path in (root / job).glob(f"*/{NUMBER_PATTERN}")]
+    found.sort(key=lambda item: item[0].st_mtime_ns, reverse=True)
+    kept = 0
+    for place, (status, path) in enumerate(found):
+        kept += status.st_size
+        if place > 0 and kept > bytes_max:
+            path.unlink()
+
+
 def read_record(path: Path) -> CycleRecord:
     """The record at a path. Raises OSError, or BadRecord where the file holds none."""
     with path.open("rb") as file:
