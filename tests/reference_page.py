@@ -16,7 +16,19 @@ from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.hosting.settings import HostSettings
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
-READING = ("status", "nodes", "recoveries", "cycles", "diagnose", "explain", "verdict", "report", "shutdown")
+READING = (
+    "status",
+    "nodes",
+    "exclude",
+    "readmit",
+    "recoveries",
+    "cycles",
+    "diagnose",
+    "explain",
+    "verdict",
+    "report",
+    "shutdown",
+)
 
 HEAD = """# Reference
 
@@ -72,12 +84,14 @@ A launcher that holds the job's decision exits with its code, also when it is si
 
 | variable | meaning |
 | --- | --- |
+| `RESURGE_MACHINE_ID` | which machine this is; for containers and simulated nodes, see [nodes](nodes.md) |
 | `RESURGE_JOB_TOKEN` | shared secret; a must unless the endpoint is loopback or a Unix socket; workers do not get it |
 | `SLURM_JOB_ID`, `SLURM_ARRAY_JOB_ID`, `SLURM_ARRAY_TASK_ID` | default of the job id |
 | `RESURGE_CURRENT_CYCLE_INFO`, `NVRX_CURRENT_CYCLE_INFO` | told to workers: the record of their cycle; of the newest |
 | `RESURGE_RENDEZVOUS__CYCLE_INFO_DIR` | `--ft-cycle-info-dir` for a control plane that was started by other means |
 | `SLURM_RESTART_COUNT` | default of the attempt, plus 1 |
 | `SLURMD_NODENAME`, `SLURM_NODEID` | default of the node id |
+| `SLURM_TOPOLOGY_ADDR`, `SLURM_TOPOLOGY_ADDR_PATTERN` | default of the domain |
 | `SLURM_PROCID`, else `GROUP_RANK` | order of the nodes, where `--node-rank` is not given |
 | `SLURM_STEP_NUM_NODES` | a step on several nodes without `--nnodes` is refused: each node would train alone |
 | `PYTHON_EXEC` | interpreter of scripts and modules |

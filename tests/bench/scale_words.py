@@ -58,7 +58,7 @@ class Words:
             job=job.spec,
             node_id=name,
             incarnation=1,
-            boot_id="boot",
+            boot_id=f"boot-of-{name}",
             host=name,
             pid=1,
             local_world_size=1,

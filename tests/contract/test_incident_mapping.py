@@ -6,6 +6,7 @@ import pytest
 
 from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
+from resurge_libs.core.offenders import CulpritView, OffenceView
 from resurge_libs.core.progress import ProgressCheck, ProgressRules, ProgressSource
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import SOURCE_POLICY, FaultView, IncidentView, NoRestart, VerdictRules, default_verdict
@@ -50,8 +51,9 @@ STOPPED = NoRestart(Because(Reason.NO_PROGRESS, "no step in three cycles"), 77)
         replace(VIEW, restarts_spent=6),
         replace(VIEW, progress=STUCK, no_restart_exit_code=77),
         replace(VIEW, progress=replace(STUCK, value=None, skipped="is empty", baseline=None, sdk_step=None)),
+        replace(VIEW, culprit=CulpritView(NodeId("n3"), Reason.LEASE_EXPIRED)),
     ],
-    ids=["plain", "latched", "succeeded", "shutdown", "spent", "stuck", "not read"],
+    ids=["plain", "latched", "succeeded", "shutdown", "spent", "stuck", "not read", "culprit"],
 )
 def test_the_view_and_the_verdict_survive_the_wire(view):
     request = policy_pb2.DecideRequest(request_id="r", incident=wire_out.incident_to_proto(view))
@@ -59,3 +61,29 @@ def test_the_view_and_the_verdict_survive_the_wire(view):
     assert there == view
     verdict = verdict_of(wire.verdict_to_proto(decide(there, VerdictRules())))
     assert verdict == replace(default_verdict(view, VerdictRules()), source=SOURCE_POLICY)
+
+
+OFFENDER = CulpritView(
+    NodeId("n1"),
+    Reason.WORKER_SIGNAL,
+    Rank(0),
+    2,
+    True,
+    (
+        OffenceView(NodeId("n0"), Generation(2), Reason.STREAM_LOST, None, True),
+        OffenceView(NodeId("n1"), Generation(4), Reason.WORKER_SIGNAL, Rank(0)),
+        OffenceView(NodeId("n1"), Generation(6), Reason.WORKER_SIGNAL, Rank(1)),
+    ),
+)
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_what_is_held_against_a_machine_and_what_follows_survive_the_wire(enough):
+    view = replace(VIEW, culprit=replace(OFFENDER, is_enough=enough))
+    request = policy_pb2.DecideRequest(request_id="r", incident=wire_out.incident_to_proto(view))
+    there = wire.incident_of(policy_pb2.DecideRequest.FromString(request.SerializeToString()))
+    assert there == view
+    decided = decide(there, VerdictRules())
+    assert (decided.excluded, decided.would_exclude) == (({"n1"}, set()) if enough else (set(), {"n1"}))
+    assert verdict_of(wire.verdict_to_proto(decided)) == decided
+    assert wire_out.verdict_to_proto(decided) == wire.verdict_to_proto(decided)

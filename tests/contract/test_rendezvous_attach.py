@@ -157,6 +157,15 @@ async def test_a_lease_that_contradicts_the_limits_of_the_service_is_refused():
         assert isinstance(problem, BadRequest) and "lease_ttl" in problem.violations[0].field
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+async def test_a_share_that_is_none_is_refused(share):
+    spec = job_spec()
+    spec.max_excluded_share = share
+    async with bench() as rdzv, rdzv.launcher("n0", spec) as greedy:
+        problem = problem_of(await greedy.until_refused())
+        assert isinstance(problem, BadRequest) and "max_excluded_share" in problem.violations[0].field
+
+
 async def test_a_launcher_that_closes_its_side_is_detached_and_may_return():
     async with bench() as rdzv, rdzv.running() as (a, _):
         await a.vanish()

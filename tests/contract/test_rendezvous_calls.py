@@ -186,6 +186,22 @@ async def test_an_operator_excludes_and_readmits_a_spare():
         assert isinstance(problem, BadRequest) and "n9" in str(problem)
 
 
+async def test_an_exclusion_is_told_with_its_machine_and_an_order_with_its_risk():
+    async with bench() as rdzv, rdzv.running(("n0", "n1", "n2"), job_spec(nodes="2:3")):
+        order = pb.ExcludeNodeRequest(request_id="first", node_id="n2", reason="fan", by="ann@desk")
+        order.lasts.FromSeconds(600)
+        answer = await rdzv.stub.ExcludeNode(order)
+        assert answer.warning == ""
+        told = answer.node.exclusion
+        assert (told.node_id, told.host, told.by, told.is_automatic) == ("n2", "host-of-n2", "ann@desk", False)
+        assert (told.because.sentence, told.until.seconds - told.at.seconds) == ("fan", 600)
+        job = (await rdzv.stub.GetJob(pb.GetJobRequest())).job
+        assert list(job.exclusions) == [told]
+        for _ in range(2):  # a repeat gets the same answer
+            answer = await rdzv.stub.ExcludeNode(pb.ExcludeNodeRequest(request_id="second", node_id="n1"))
+            assert answer.warning.startswith("1 nodes are left of the 2 that must run: the next round waits ")
+
+
 async def test_a_shutdown_ends_the_job_once():
     async with bench() as rdzv, rdzv.running() as (a, _):
         rid = request_id()

@@ -112,7 +112,13 @@ class Cluster:
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "RESURGE_MACHINE_ID": name},  # each launcher stands for a machine of its own
+            )
 
     def _is_our_worker(self, pid: int) -> bool:
         try:

@@ -115,7 +115,8 @@ class SmallJob:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 self._command(name),
-                env={**os.environ, **self.environ},
+                # each launcher stands for a machine of its own
+                env={**os.environ, "RESURGE_MACHINE_ID": name, **self.environ},
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

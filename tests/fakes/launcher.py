@@ -266,7 +266,7 @@ class FakeLauncher(Waits):
             "job": self.spec,
             "node_id": self.node_id,
             "incarnation": self.incarnation,
-            "boot_id": "boot-1",
+            "boot_id": f"boot-of-{self.node_id}",
             "host": f"host-of-{self.node_id}",
             "pid": 1000 + self.incarnation,
             "local_world_size": self.local_world_size,

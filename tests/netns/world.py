@@ -120,7 +120,9 @@ class World:
 
     def _start(self, name: str, words: list[str], around: tuple[str, ...] = (), host: str = "") -> None:
         command = self.network.inside(host or name, *around, sys.executable, *words)
-        environment = os.environ | {"RESURGE_JOB_TOKEN": TOKEN} | dict(self.training.environment)
+        environment = (
+            os.environ | {"RESURGE_JOB_TOKEN": TOKEN, "RESURGE_MACHINE_ID": name} | dict(self.training.environment)
+        )
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment

@@ -99,7 +99,7 @@ class ControlLine:
             node=NodeId(self.owner.node),
             incarnation=Incarnation(self.owner.incarnation),
             boot_id=self.owner.boot,
-            host=self.owner.place,
+            host=self.owner.host,
             pid=self.owner.incarnation,
             highest_generation=self.owner.state.highest_generation,
             highest_attempt=self.owner.state.highest_attempt,
@@ -107,6 +107,7 @@ class ControlLine:
             local_world_size=self.owner.rules.local_world_size,
             take_over=self.owner.take_over,
             address=self.owner.node,
+            machine_id=self.owner.machine_id,
         )
 
     def _beat(self, stream: Stream) -> None:

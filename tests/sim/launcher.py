@@ -38,6 +38,9 @@ class Launcher(SimProcess):
         self.place = place or node
         self.attempt = world.attempt
         self.boot = world.boot_of(node)
+        self.machine_id = world.machine_of(node)
+        self.host = self.machine_id.rstrip("+") + self.place.removeprefix(node)
+        """A machine that takes the place of another takes its host name too."""
         self.machine = LauncherMachine(rules)
         self.pages: dict[int, Page] = {}
         self.ended: list[Process] = []

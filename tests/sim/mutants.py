@@ -19,9 +19,11 @@ from resurge_libs.core.lease import Lease
 from resurge_rendezvous.core import (
     clearing,
     draft,
+    excluding,
     fold,
     goals,
     hello,
+    identity,
     losses,
     observing,
     rounds,
@@ -107,6 +109,10 @@ def _excluded_in(right: Callable[..., Any]) -> Callable[..., Any]:
     return mark_ready
 
 
+def _same_name(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda one, other: one.node == other.node
+
+
 def _one_too_few(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda spec, candidates, before: right(
         replace(spec, min_nodes=max(1, spec.min_nodes - 1)), candidates, before
@@ -121,6 +127,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("charged restarts are not counted", fold, "evolve", _uncharged),
     Mutant("a finished node is not journaled", draft.Draft, "record", _forgetful),
     Mutant("excluded nodes take part in rounds", draft.Draft, "mark_ready", _excluded_in),
+    Mutant("exclusions hold for names of nodes", identity, "same_machine", _same_name),
+    Mutant("verdicts exclude as many as they like", excluding, "_room", _always(1_000)),
     Mutant("a round closes with one node too few", rules, "plan_round", _one_too_few),
     Mutant("a higher number of a launcher is not adopted", hello, "_adopt", _nothing),
     Mutant("exits of workers are no faults", observing, "faults_observed", _always([])),

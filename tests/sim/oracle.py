@@ -4,7 +4,8 @@ S1   no commit behind the fence of g once a later generation is formed; no worke
      lease when a worker of a later generation starts; the store takes no write of a fenced generation
 S2   each formed generation is higher than all before, and than every number that a launcher has presented
 S3   restarts charged, and generations formed after an incident, never exceed the budget of the attempt
-S4   no formed generation contains an excluded node
+S4   no formed generation contains a node on an excluded machine, whatever the node is called; verdicts exclude no
+     more machines within the window than the circuit breaker allows
 S5   each (incident, round) is given exactly one verdict, and is charged only with one
 S6   workers are started on a machine (or in a container) only when none of an older generation is alive there, and a
      launcher that exits leaves none but those that cannot die
@@ -26,12 +27,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from resurge_launcher.core.goals import ExitGoal, RunGoal
+from resurge_launcher.core.model import OnExcluded
 from resurge_libs.core.ledger import Doing
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import model as rm
+from tests.sim.exclusions import Exclusions
 from tests.sim.progress_oracle import ProgressOracle
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ class Oracle:
         came back within its lease. One that closed it itself, hearing nothing while it is heard, may live on: a known
         limit, which the strict fence lifts."""
         self.verdicts: Counter[tuple[str, int]] = Counter()
-        self.excluded: set[str] = set()
+        self.out = Exclusions(world)
         self.restarts: Counter[int] = Counter()
         self.commits = 0
         self.records: list[rm.RecoveryRecord] = []
@@ -125,10 +128,10 @@ class Oracle:
     def _note(self, fact: Any, live: rm.Job) -> None:
         """Facts that later ones are judged by."""
         match fact:
-            case rm.NodeExcluded(node):
-                self.excluded.add(node)
-            case rm.NodeReadmitted(node):
-                self.excluded.discard(node)
+            case rm.NodeExcluded():
+                self._holds("S4", self.out.excluded(fact, live))
+            case rm.NodeReadmitted():
+                self.out.readmitted(fact, live)
             case rm.SplitRuledOut(generation, because):
                 if because.code is Reason.STREAM_LOST and not self.world.setup.strict_fence:
                     self.presumed_dead.add(int(generation))
@@ -145,9 +148,7 @@ class Oracle:
             self.fail("S2", f"generation {generation} is formed after {max(self.formed)}")
         if generation <= self.highest_presented:
             self.fail("S2", f"generation {generation} is formed, a launcher had presented {self.highest_presented}")
-        inside = self.excluded & {str(a.node) for a in formation.assignments}
-        if inside:
-            self.fail("S4", f"excluded nodes {sorted(inside)} are in generation {generation}")
+        self._holds("S4", self.out.formed(formation))
         spec = live.spec
         assert spec is not None
         if len(formation.assignments) != spec.min_nodes:
@@ -158,6 +159,10 @@ class Oracle:
         self.formed[generation] = formation
         if formation.incident is not None:
             self.restarts[int(formation.attempt)] += 1
+
+    def _holds(self, invariant: str, broken: str) -> None:
+        if broken:
+            self.fail(invariant, broken)
 
     def _budget(self, live: rm.Job) -> None:
         if live.spec is None:
@@ -176,7 +181,7 @@ class Oracle:
         self.journal_was_lost = True
         self.formed = {}  # numbers from before and after the loss have no order
         self.highest_presented = 0
-        self.excluded = set()
+        self.out = Exclusions(self.world)
         self.decision = None
         self.progress.forget()
 
@@ -289,6 +294,8 @@ class Oracle:
             return
         code, because = launcher.exit
         if because.code in OWN_ENDS or code == 2 or because.code is Reason.SUPERSEDED:
+            return
+        if because.code is Reason.EXCLUDED and code == 1 and launcher.rules.on_excluded is OnExcluded.EXIT:
             return
         goal = launcher.state.goal
         decision = self.decisions.get(int(goal.attempt)) if isinstance(goal, ExitGoal) else None

@@ -16,7 +16,7 @@ from random import Random
 from signal import SIGTERM
 from typing import Any
 
-from resurge_launcher.core.model import OnLostControl
+from resurge_launcher.core.model import OnExcluded, OnLostControl
 from tests.sim.model_worker import Habits
 from tests.sim.world import Setup, World
 
@@ -113,6 +113,30 @@ def _exclude(world: World, chance: Random) -> None:
         world.readmit(node, world.now_s + chance.uniform(0.0, 60.0))
 
 
+def _exclude_in_trouble(world: World, chance: Random) -> None:
+    """A fault, and around the moment of its verdict and its round people exclude and readmit, the service dying."""
+    node, other = _node(world, chance), _node(world, chance)
+    world.crash(node)
+    world.exclude(other, world.now_s + chance.uniform(0.0, 6.0), lasts_s=chance.choice([None, 0.5, 20.0]))
+    if chance.random() < 0.5:
+        world.kill_service(world.now_s + chance.uniform(0.0, 6.0), down_s=chance.choice([0.1, 3.0]))
+    world.readmit(chance.choice([node, other]), world.now_s + chance.uniform(0.0, 60.0))
+
+
+def _replace_machine(world: World, chance: Random) -> None:
+    node = _node(world, chance)
+    if chance.random() < 0.5:
+        world.exclude(node, world.now_s + chance.uniform(-1.0, 3.0))
+    world.replace_machine(node, back_after_s=chance.choice([0.5, 4.0, 20.0]))
+
+
+def _rename(world: World, chance: Random) -> None:
+    node = _node(world, chance)
+    if chance.random() < 0.8:
+        world.exclude(node, lasts_s=chance.choice([None, 30.0]))
+    world.rename(node, f"{node}0", world.now_s + chance.uniform(0.0, 3.0))
+
+
 RUDENESS: tuple[Rude, ...] = (
     # workers
     Rude("a worker dies", 60, lambda w, c: w.crash(_node(w, c)), 0.8),
@@ -157,6 +181,9 @@ RUDENESS: tuple[Rude, ...] = (
     Rude("an operator excludes a node", 10, _exclude, 0.3),
     Rude("an operator shuts the job down", 6, lambda w, c: w.shutdown(), 0.2),
     Rude("an old worker writes to the store", 40, _old_write, 0.5),
+    Rude("an operator excludes in the middle of a fault", 12, _exclude_in_trouble, 0.3),
+    Rude("a machine is replaced", 8, _replace_machine, 0.25),
+    Rude("an excluded machine comes under another name", 10, _rename, 0.25),
 )
 
 
@@ -188,6 +215,9 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         slow_fsync_rate=chance.choice([0.0, 0.0, 0.02]),
         relays=chance.choice([0, 0, 0, 1, 2, 3]),
         keep_lines=keep_lines,
+        on_excluded=OnExcluded.EXIT if chance.random() < 0.3 else OnExcluded.PARK,
+        max_excluded_share=chance.choice([0.0, 0.2, 0.5, 1.0]),
+        exclusion_window_s=chance.choice([20.0, 120.0, 3600.0]),
     )
     return replace(setup, **_progress(seed, habits))
 

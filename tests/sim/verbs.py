@@ -8,7 +8,6 @@ from functools import partial
 from signal import SIGKILL
 from typing import TYPE_CHECKING
 
-from resurge_launcher.core.model import OnExcluded
 from resurge_launcher.core.model import Rules as LauncherRules
 from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_rendezvous.core import model as rm
@@ -37,7 +36,7 @@ class Verbs(ControlVerbs):
             setup.workers,
             10.0,
             setup.on_lost_control,
-            OnExcluded.PARK,
+            setup.on_excluded,
             progress=self.progress.source,
             reads_marker=self.reads_marker,
         )
@@ -55,8 +54,32 @@ class Verbs(ControlVerbs):
         """A machine goes without a word."""
 
         def act() -> None:
-            self._boots[node] = self._boots.get(node, 0) + 1
-            self._take_down(node, back_after_s, lambda launcher: launcher.vanish(), "loses power")
+            self._lose_power(node, back_after_s)
+
+        self.at(at_s, act)
+
+    def _lose_power(self: World, node: str, back_after_s: float | None) -> None:
+        machine = self.machine_of(node)
+        self._boots[machine] = self._boots.get(machine, 0) + 1
+        self._take_down(node, back_after_s, lambda launcher: launcher.vanish(), "loses power")
+
+    def replace_machine(self: World, node: str, at_s: float | None = None, back_after_s: float = 3.0) -> None:
+        """A machine goes without a word, and another comes under the same names."""
+
+        def act() -> None:
+            self._lose_power(node, None)
+            self.machines[node] = f"{self.machine_of(node)}+"
+            self.after(back_after_s, partial(self._start_anew, node), coming=True)
+
+        self.at(at_s, act)
+
+    def rename(self: World, node: str, name: str, at_s: float | None = None) -> None:
+        """A node's launcher dies, and one of another name starts on its machine."""
+
+        def act() -> None:
+            self.kill_launcher(node)
+            self.machines[name] = self.machine_of(node)
+            self._start_anew(name)
 
         self.at(at_s, act)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from resurge_launcher.core.model import OnLostControl
+from resurge_launcher.core.model import OnExcluded, OnLostControl
 from resurge_libs.core.ids import Attempt, JobId
 from resurge_libs.core.progress import MarkerReading, ProgressRules, ProgressSource
 from resurge_libs.core.time_limits import TimeLimits
@@ -62,6 +62,9 @@ class Setup:
     limits: TimeLimits = SHORT_LIMITS
     habits: Habits = field(default_factory=Habits)
     on_lost_control: OnLostControl = OnLostControl.KEEP
+    on_excluded: OnExcluded = OnExcluded.PARK
+    max_excluded_share: float = 0.2
+    exclusion_window_s: float = 3600.0
     stray_rate: float = 0.05
     spawn_failure_rate: float = 0.0
     progress_by: str = "nothing"
@@ -97,6 +100,8 @@ class World(Verbs):
         self._clocks: dict[str, Clock] = {}
         self._incarnations: dict[str, int] = {}
         self._boots: dict[str, int] = {}
+        self.machines: dict[str, str] = {}
+        """Where a node is not on the machine that it began on: which it is on now."""
         self._live: dict[str, list[Launcher]] = {}
         self.gone: list[Launcher] = []
         self._coming = 0
@@ -135,6 +140,8 @@ class World(Verbs):
             lease_ttl_s=setup.limits.lease_ttl_s,
             fault_grace_s=setup.limits.fault_grace_s,
             progress=self.progress,
+            max_excluded_share=setup.max_excluded_share,
+            exclusion_window_s=setup.exclusion_window_s,
         )
 
     def marker(self) -> MarkerReading:
@@ -174,8 +181,12 @@ class World(Verbs):
             self._clocks[node] = Clock(self.chance.uniform(0.0, 1e6), rate, skew_s)
         return self._clocks[node]
 
+    def machine_of(self, node: str) -> str:
+        return self.machines.get(node, f"machine-of-{node}")
+
     def boot_of(self, node: str) -> str:
-        return f"boot-{node}-{self._boots.get(node, 0)}"
+        machine = self.machine_of(node)
+        return f"boot-{machine}-{self._boots.get(machine, 0)}"
 
     def order_of(self, node: str) -> int:
         return int(node[1:])
@@ -187,6 +198,10 @@ class World(Verbs):
     def launcher(self, node: str) -> Launcher:
         """The node's launcher that attached last, alive or not."""
         return self._live[node][-1]
+
+    def known(self, node: str) -> list[Launcher]:
+        """Every launcher that a node ever had."""
+        return self._live[node]
 
     def processes(self, node: str | None = None, rank: int | None = None) -> list[Process]:
         return [

@@ -30,7 +30,9 @@ class Rendezvous(rendezvous_pb2_grpc.RendezvousServiceServicer):
     def ExcludeNode(self, request, context):
         self.asked.append(request)
         node = rendezvous_pb2.Node(node_id=request.node_id, standing=rendezvous_pb2.NODE_STANDING_EXCLUDED)
-        return rendezvous_pb2.ExcludeNodeResponse(node=node)
+        node.exclusion.because.sentence, node.exclusion.by = request.reason, request.by
+        node.exclusion.until.FromSeconds(1_700_000_000)
+        return rendezvous_pb2.ExcludeNodeResponse(node=node, warning="1 nodes are left of the 2 that must run")
 
     def ReadmitNode(self, request, context):
         self.asked.append(request)
@@ -95,12 +97,14 @@ def test_policy_explains_where_it_answers(capsys, tmp_path, service):
 
 
 def test_orders_carry_a_request_id_and_a_reason(capsys, tmp_path, service):
-    code, out, _ = told(capsys, tmp_path, "nodes", "--exclude", "n1", "--for", "10m", "--reason", "fans are loud")
+    code, out, err = told(capsys, tmp_path, "exclude", "n1", "--for", "10m", "--reason", "fans are loud")
     assert code == 0
     assert "excluded" in out
     order = service.asked[0]
     assert (order.node_id, order.reason, order.lasts.seconds) == ("n1", "fans are loud", 600)
-    assert order.request_id
+    assert "fans are loud" in out and "2023-11-14 22:13:20 UTC" in out and order.by in out
+    assert err == "resurge: warning: 1 nodes are left of the 2 that must run\n"
+    assert order.request_id and "@" in order.by
     code, out, _ = told(capsys, tmp_path, "shutdown", "--reason", "maintenance")
     assert code == 0
     assert "SHUTDOWN_REQUESTED: bye" in out
@@ -108,7 +112,7 @@ def test_orders_carry_a_request_id_and_a_reason(capsys, tmp_path, service):
 
 
 def test_a_refusal_is_one_line_and_ends_with_1(capsys, tmp_path, service):
-    code, _, err = told(capsys, tmp_path, "nodes", "--readmit", "n9")
+    code, _, err = told(capsys, tmp_path, "readmit", "n9")
     assert code == 1
     assert "no such node" in err
     assert len(err.strip().splitlines()) == 1

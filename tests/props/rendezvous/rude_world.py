@@ -219,7 +219,7 @@ class World(Service):
             self.d.spec,
             NodeId(here.name),
             Incarnation(here.incarnation),
-            boot_id="b",
+            boot_id=f"b-{here.name}",
             pid=here.incarnation,
             highest_generation=Generation(here.highest),
             infra_rank=int(here.name[1]),
@@ -326,7 +326,7 @@ class World(Service):
             self.ask(m.StreamClosed(self.d.stamp(), stream, NodeId(here.name), by_peer))
 
     def second_launcher(self, here: Machine):
-        hello = m.Hello(self.d.spec, NodeId(here.name), Incarnation(here.incarnation), boot_id="b", pid=99)
+        hello = m.Hello(self.d.spec, NodeId(here.name), Incarnation(here.incarnation), boot_id=f"b-{here.name}", pid=99)
         self.ask(m.HelloReceived(self.d.stamp(), "second", hello))
         if here.stream is not None and self.d.state.volatile.seats.get(here.name) is not None:
             seat = self.d.state.volatile.seats.get(here.name)

@@ -221,8 +221,8 @@ def test_orders_need_a_live_control_plane(capsys, state):
         (["status", "--endpoint", "n0:1"], "RESURGE_JOB_TOKEN"),
         (["status", "--state-dir", "/nowhere"], "not a directory"),
         (["status", "--state-dri", "x"], "--state-dir"),
-        (["nodes", "--exclude", "a", "--readmit", "b"], "one of them"),
-        (["nodes", "--exclude", "a", "--for", "soon", "--endpoint", "localhost:1"], "--for"),
+        (["exclude"], "NODE"),
+        (["exclude", "a", "--for", "soon", "--endpoint", "localhost:1"], "--for"),
         (["recoveriez"], "recoveries"),
     ],
 )

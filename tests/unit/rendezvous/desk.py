@@ -158,7 +158,7 @@ class Desk:
         before = self.streams.get(node)
         self.streams[node] = name
         spec = more.pop("spec", self.spec)
-        more.setdefault("boot_id", "boot-1")
+        more.setdefault("boot_id", f"boot-{node}")
         more.setdefault("pid", incarnation)
         more.setdefault("host", node)
         hello = Hello(spec, NodeId(node), Incarnation(incarnation), **more)

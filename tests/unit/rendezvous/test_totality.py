@@ -157,7 +157,7 @@ def events(d: Desk):
         ):
             hello = m.Hello(spec(attempt=attempt), NodeId(node), Incarnation(incarnation), take_over=take_over)
             yield m.HelloReceived(stamp, "new", hello)
-        known = m.Hello(d.spec, NodeId(node), Incarnation(1), boot_id="boot-1", host=node, pid=1)
+        known = m.Hello(d.spec, NodeId(node), Incarnation(1), boot_id=f"boot-{node}", host=node, pid=1)
         yield m.HelloReceived(stamp, "again", known, 50)
         for generation in (0, 1, 2):
             for observed in observations(generation):

@@ -296,6 +296,8 @@ class _Agent:
             take_over=settings.take_over,
             address=self._address,
             log_root=str(settings.log_root),
+            machine_id=settings.machine.value,
+            is_machine_id_given=settings.machine.is_given,
         )
         if settings.infra_rank is not None:
             hello.infra_rank = settings.infra_rank
@@ -367,6 +369,8 @@ def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
         no_restart_exit_code=settings.no_restart_exit_code,
         attribution_stop_action=wire.STOP_ACTIONS[settings.attribution_stop_action],
         progress=rules_to_proto(settings.progress) if settings.progress.is_tracked else None,
+        max_excluded_share=settings.excluding.max_share,
+        exclusion_window=wire.duration(settings.excluding.window_s),
     )
 
 

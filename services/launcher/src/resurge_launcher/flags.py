@@ -93,7 +93,8 @@ _NODE = (
     _torch(name="local_addr", flags=("--local-addr",), parse=values.text, metavar="ADDR", group=NODE,
            help="Address under which other nodes reach this one. Default: found by the route to the endpoint."),
     Option(name="domain", flags=("--domain",), parse=values.text, metavar="NAME", group=NODE,
-           help="Topology domain of this node, for --segment."),
+           help="Topology of this node, as block.rack: for --segment, and a spare from nearby goes first. Default: "
+                "SLURM_TOPOLOGY_ADDR without the node."),
     Option(name="take_over", flags=("--take-over",), parse=values.switch, is_switch=True, default="0", group=NODE,
            help="Take this node over from a live launcher of the same job, which then ends."),
 )  # fmt: skip
@@ -127,6 +128,13 @@ _FAULTS = (
            help="Without control plane, healthy workers are kept while they progress, or stop with the lease."),
     Option(name="on_excluded", flags=("--on-excluded",), parse=values.one_of("park", "exit"), metavar="park|exit",
            default="park", group=FAULTS, help="An excluded node waits for the job's end, or leaves at once with 1."),
+    Option(name="max_excluded_share", flags=("--max-excluded-share",), parse=values.share, metavar="SHARE",
+           default="0.2", group=FAULTS,
+           help="Share of the nodes that verdicts may exclude within --exclusion-window, but one. 0: none at all."),
+    Option(name="exclusion_window_s", flags=("--exclusion-window",), parse=values.seconds, metavar="S",
+           default="3600", group=FAULTS, help="See --max-excluded-share."),
+    Option(name="exclusion_file", flags=("--exclusion-file",), parse=values.text, metavar="FILE", group=FAULTS,
+           help="The control plane started here keeps the excluded hosts in it, for sbatch --exclude; also FILE.json."),
     Option(name="no_restart_exit_code", flags=("--ft-no-restart-exit-code",), parse=partial(_whole, low=1, high=255),
            metavar="N", default="93", group=FAULTS, help="Exit code that tells the scheduler not to requeue."),
     Option(name="attribution_stop_action", flags=("--ft-attribution-stop-action",),

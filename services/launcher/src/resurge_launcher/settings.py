@@ -102,6 +102,23 @@ class StreamChoice:
         return self.per_rank.get(local_rank, self.everywhere)
 
 
+@dataclass(frozen=True, slots=True)
+class Excluding:
+    """What verdicts may exclude, and who is told of exclusions."""
+
+    max_share: float = 0.2  # of the nodes, within the window
+    window_s: float = 3600.0
+    file: Path | None = None  # written by the control plane that is started here
+
+
+@dataclass(frozen=True, slots=True)
+class MachineId:
+    """Which machine this is."""
+
+    value: str = ""  # empty: not known
+    is_given: bool = False  # by RESURGE_MACHINE_ID; else from /etc/machine-id
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """One node's share of one job, as given by flags, environment, file and defaults. Durations are in seconds."""
@@ -116,6 +133,7 @@ class RunSettings:
     segment: int = 0  # 0: no constraint
     no_restart_exit_code: int = 93
     attribution_stop_action: StopAction = StopAction.LOG
+    excluding: Excluding = Excluding()
     strict_fence: bool = False
     entry: Entry
     role: str = "default"
@@ -125,6 +143,7 @@ class RunSettings:
     host_name: str
     infra_rank: int | None = None  # --node-rank, else SLURM_PROCID, else GROUP_RANK
     domain: str = ""
+    machine: MachineId = MachineId()
     local_addr: str | None = None  # as given
     take_over: bool = False
 
@@ -182,6 +201,8 @@ class RunSettings:
         variables = {f"RESURGE_LIMITS__{name.upper()}": repr(value) for name, value in self.given_limits.items()}
         if self.cycle_info_dir is not None:
             variables[CYCLE_INFO_VARIABLE] = str(self.cycle_info_dir)
+        if self.excluding.file is not None:
+            variables["RESURGE_RENDEZVOUS__EXCLUSION_FILE"] = str(self.excluding.file)
         return {"GRPC_VERBOSITY": GRPC_VERBOSITY, **self.environ, **variables}
 
     @property

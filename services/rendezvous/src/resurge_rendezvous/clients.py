@@ -117,6 +117,9 @@ def verdict_of(verdict: policy_pb2.Verdict) -> Verdict:
         raise NoVerdict(f"policy answered with a delay of {delay_s:g} s, which is not within 0 and {MAX_DELAY_S:g}")
     if len(excluded) > MAX_NODES or any(not 0 < len(name.encode()) <= MAX_NAME_BYTES for name in excluded):
         raise NoVerdict("policy answered with names of excluded nodes that are none")
+    kept = verdict.would_exclude_node_ids
+    if len(kept) > MAX_NODES or any(not 0 < len(name.encode()) <= MAX_NAME_BYTES for name in kept):
+        raise NoVerdict("policy answered with names of kept nodes that are none")
     if kind is VerdictKind.RESTART_EXCLUDING and not excluded:
         raise NoVerdict("policy answered RESTART_EXCLUDING without naming a node")
     known = because_from_proto(verdict.because, Reason.OBSERVED)
@@ -126,6 +129,7 @@ def verdict_of(verdict: policy_pb2.Verdict) -> Verdict:
         exit_code=verdict.exit_code,
         delay_s=delay_s,
         excluded=frozenset(NodeId(name) for name in excluded),
+        would_exclude=frozenset(NodeId(name) for name in kept),
         restarts_left=verdict.restarts_left,
         source=SOURCE_POLICY,
     )

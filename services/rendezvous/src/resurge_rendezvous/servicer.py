@@ -16,7 +16,7 @@ from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_libs.core.ids import IncidentId, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, WrongJob
 from resurge_libs.rpc.validation import Violations
-from resurge_rendezvous import wire, wire_asked, wire_out
+from resurge_rendezvous import wire, wire_asked, wire_machines, wire_out
 from resurge_rendezvous.attach import LauncherSession
 from resurge_rendezvous.attach_many import RelaySession
 from resurge_rendezvous.core.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
@@ -25,6 +25,7 @@ from resurge_rendezvous.core.model import (
     Deleted,
     ExcludeAsked,
     JobView,
+    OrderTaken,
     ReadmitAsked,
     RecommendationMade,
     ShutdownAsked,
@@ -86,7 +87,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
 
     async def ListNodes(self, request: pb.ListNodesRequest, context: grpc.aio.ServicerContext) -> pb.ListNodesResponse:
         nodes = self._view(request.job_id).nodes
-        return pb.ListNodesResponse(nodes=[wire_out.node_to_proto(node) for node in nodes])
+        return pb.ListNodesResponse(nodes=[wire_machines.node_to_proto(node) for node in nodes])
 
     async def GetRecovery(
         self, request: pb.GetRecoveryRequest, context: grpc.aio.ServicerContext
@@ -127,21 +128,26 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
     async def ExcludeNode(
         self, request: pb.ExcludeNodeRequest, context: grpc.aio.ServicerContext
     ) -> pb.ExcludeNodeResponse:
-        wrong = self._checked_order(request, "node_id", "reason")
+        wrong = self._checked_order(request, "node_id", "reason", "by")
         lasts_s = wire.lasts_of(request.lasts, wrong, "lasts") if request.HasField("lasts") else None
         wrong.check()
-        await self._desk.ask(
-            ExcludeAsked(
-                self._desk.stamp(), RequestId(request.request_id), NodeId(request.node_id), request.reason, lasts_s
-            )
+        order = ExcludeAsked(
+            self._desk.stamp(),
+            RequestId(request.request_id),
+            NodeId(request.node_id),
+            request.reason,
+            lasts_s,
+            request.by,
         )
-        return pb.ExcludeNodeResponse(node=self._node(request.node_id))
+        taken: OrderTaken = await self._desk.ask(order)
+        return pb.ExcludeNodeResponse(node=self._node(request.node_id), warning=taken.warning)
 
     async def ReadmitNode(
         self, request: pb.ReadmitNodeRequest, context: grpc.aio.ServicerContext
     ) -> pb.ReadmitNodeResponse:
-        self._checked_order(request, "node_id").check()
-        await self._desk.ask(ReadmitAsked(self._desk.stamp(), RequestId(request.request_id), NodeId(request.node_id)))
+        self._checked_order(request, "node_id", "by").check()
+        request_id = RequestId(request.request_id)
+        await self._desk.ask(ReadmitAsked(self._desk.stamp(), request_id, NodeId(request.node_id), request.by))
         return pb.ReadmitNodeResponse(node=self._node(request.node_id))
 
     async def RequestShutdown(
@@ -241,7 +247,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
     def _node(self, node_id: str) -> pb.Node | None:
         published = self._desk.published
         entry = published.durable.nodes.get(NodeId(node_id))
-        return None if entry is None else wire_out.node_to_proto(node_view(published, entry))
+        return None if entry is None else wire_machines.node_to_proto(node_view(published, entry))
 
     def _checked_order(self, request: Any, *names: str) -> Violations:
         wrong = Violations()
@@ -250,6 +256,8 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         for name in names:
             if name == "reason":
                 wrong.text(name, request.reason, wire.MAX_SENTENCE_CHARACTERS)
+            elif name == "by":
+                wrong.text(name, request.by, wire.MAX_NAME_BYTES)
             else:
                 wrong.name(name, getattr(request, name), wire.MAX_NAME_BYTES)
         if not wrong.found:

@@ -42,6 +42,7 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             | f.NodeExcluded()
             | f.NodeReadmitted()
             | f.WouldExclude()
+            | f.OffenceNoted()
         ):
             return _of_node(what)
         case f.JobOpened(spec=spec, attempt=attempt):
@@ -132,7 +133,15 @@ def _of_recovery(
 
 
 def _of_node(
-    what: f.NodeAdmitted | f.NodeLost | f.NodeReturned | f.NodeExcluded | f.NodeReadmitted | f.WouldExclude,
+    what: (
+        f.NodeAdmitted
+        | f.NodeLost
+        | f.NodeReturned
+        | f.NodeExcluded
+        | f.NodeReadmitted
+        | f.WouldExclude
+        | f.OffenceNoted
+    ),
 ) -> tuple[str, dict[str, Any]]:
     match what:
         case f.NodeAdmitted(entry=entry):
@@ -142,11 +151,19 @@ def _of_node(
         case f.NodeReturned(node=node):
             return "node_returned", {"node": node}
         case f.NodeExcluded(node=node, exclusion=exclusion):
-            return "node_excluded", {"node": node, "until": exclusion.until, **_why(exclusion.because)}
+            by = exclusion.by or None
+            return "node_excluded", {"node": node, "until": exclusion.until, "by": by, **_why(exclusion.because)}
         case f.NodeReadmitted(node=node, because=because):
             return "node_readmitted", {"node": node, **_why(because)}
         case f.WouldExclude(node=node, because=because):
             return "would_exclude", {"node": node, **_why(because)}
+        case f.OffenceNoted(offence=offence):
+            return "offence_noted", {
+                "node": offence.identity.node,
+                "generation": offence.generation,
+                "rank": offence.rank,
+                "reason": offence.code,
+            }
 
 
 def _why(because: Because) -> dict[str, Any]:

@@ -94,9 +94,11 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
     wrong = Violations()
     at = "observed.hello"
     wrong.name(f"{at}.node_id", hello.node_id, MAX_NAME_BYTES)
-    for name in ("boot_id", "host", "domain", "address"):
+    for name in ("boot_id", "host", "domain", "address", "machine_id"):
         wrong.text(f"{at}.{name}", getattr(hello, name), MAX_NAME_BYTES)
     wrong.text(f"{at}.log_root", hello.log_root, MAX_PATH_BYTES)
+    if hello.is_machine_id_given and not hello.machine_id:
+        wrong.add(f"{at}.machine_id", "is empty, though it was given by hand; leave RESURGE_MACHINE_ID out instead")
     wrong.between(f"{at}.incarnation", hello.incarnation, 1, MAX_NUMBER)
     wrong.between(f"{at}.highest_generation", hello.highest_generation, 0, MAX_NUMBER)
     wrong.between(f"{at}.highest_attempt", hello.highest_attempt, 0, MAX_NUMBER)
@@ -120,6 +122,8 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
         take_over=hello.take_over,
         address=hello.address,
         log_root=hello.log_root,
+        machine_id=hello.machine_id,
+        is_id_given=hello.is_machine_id_given,
     )
 
 
@@ -152,8 +156,12 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
     lease_ttl_s = _seconds(job.lease_ttl, wrong, f"{at}.lease_ttl")
     fault_grace_s = _seconds(job.fault_grace, wrong, f"{at}.fault_grace")
     _check_limits(lease_ttl_s, fault_grace_s, limits, wrong, at)
-    wrong.check()
     defaults = JobSpec(JobId(job.job_id))
+    max_excluded_share = _share(job, wrong, f"{at}.max_excluded_share", defaults.max_excluded_share)
+    exclusion_window_s = defaults.exclusion_window_s
+    if job.HasField("exclusion_window"):
+        exclusion_window_s = _seconds(job.exclusion_window, wrong, f"{at}.exclusion_window")
+    wrong.check()
     return JobSpec(
         job_id=JobId(job.job_id),
         attempt=Attempt(job.attempt),
@@ -168,7 +176,17 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
         no_restart_exit_code=job.no_restart_exit_code or defaults.no_restart_exit_code,
         attribution_stop_action=STOP_ACTIONS.get(job.attribution_stop_action, defaults.attribution_stop_action),
         progress=rules_from_proto(job, "progress", wrong, at),
+        max_excluded_share=max_excluded_share,
+        exclusion_window_s=exclusion_window_s,
     )
+
+
+def _share(job: attach_pb2.JobSpec, wrong: Violations, at: str, default: float) -> float:
+    if not job.HasField("max_excluded_share"):
+        return default
+    if not 0.0 <= job.max_excluded_share <= 1.0:  # also refuses NaN
+        wrong.add(at, f"is {job.max_excluded_share}; must be within 0 (no automatic exclusion) and 1")
+    return job.max_excluded_share
 
 
 def _check_limits(lease_ttl_s: float, fault_grace_s: float, limits: TimeLimits, wrong: Violations, at: str) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import assert_never
 
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_libs.core.ids import IncidentId
@@ -28,9 +25,6 @@ from resurge_rendezvous.core.model import (
     JobPhase,
     JobSpec,
     JobView,
-    NodePhase,
-    NodeStanding,
-    NodeView,
     Park,
     RecommendationTally,
     RecoveryOutcome,
@@ -39,26 +33,20 @@ from resurge_rendezvous.core.model import (
     Run,
     TerminalDecision,
 )
-from resurge_rendezvous.wire import PHASES, STOP_ACTIONS
+from resurge_rendezvous.wire import STOP_ACTIONS
+from resurge_rendezvous.wire_machines import culprit_to_proto, exclusion_to_proto, node_to_proto
+from resurge_rendezvous.wire_times import duration, timestamp
 
 MAX_FAULTS_TOLD = 1_024
 """Policy is told the first ones; the record keeps all."""
 
 STOP_ACTIONS_OUT = {core: proto for proto, core in STOP_ACTIONS.items()}
-PHASES_OUT = {core: proto for proto, core in PHASES.items()}
 JOB_PHASES = {
     JobPhase.GATHERING: rendezvous_pb2.JOB_PHASE_GATHERING,
     JobPhase.RUNNING: rendezvous_pb2.JOB_PHASE_RUNNING,
     JobPhase.RECOVERING: rendezvous_pb2.JOB_PHASE_RECOVERING,
     JobPhase.FINISHING: rendezvous_pb2.JOB_PHASE_FINISHING,
     JobPhase.ENDED: rendezvous_pb2.JOB_PHASE_ENDED,
-}
-STANDINGS = {
-    NodeStanding.ACTIVE: rendezvous_pb2.NODE_STANDING_ACTIVE,
-    NodeStanding.SPARE: rendezvous_pb2.NODE_STANDING_SPARE,
-    NodeStanding.EXCLUDED: rendezvous_pb2.NODE_STANDING_EXCLUDED,
-    NodeStanding.LOST: rendezvous_pb2.NODE_STANDING_LOST,
-    NodeStanding.SILENT: rendezvous_pb2.NODE_STANDING_SILENT,
 }
 OUTCOMES = {
     RecoveryOutcome.OPEN: rendezvous_pb2.RECOVERY_OUTCOME_OPEN,
@@ -72,24 +60,6 @@ VERDICT_KINDS = {
     VerdictKind.STOP: policy_pb2.VERDICT_KIND_STOP,
     VerdictKind.SHUTDOWN: policy_pb2.VERDICT_KIND_SHUTDOWN,
 }
-
-
-def timestamp(wall_s: float) -> Timestamp:
-    """Unix seconds as a Timestamp."""
-    seconds, nanos = divmod(round(wall_s * 1e9), 1_000_000_000)
-    return Timestamp(seconds=seconds, nanos=nanos)
-
-
-def duration(seconds: float) -> Duration:
-    """Seconds as a Duration."""
-    whole, nanos = divmod(round(seconds * 1e9), 1_000_000_000)
-    return Duration(seconds=whole, nanos=nanos) if seconds >= 0 else _negative(seconds)
-
-
-def _negative(seconds: float) -> Duration:
-    value = Duration()
-    value.FromNanoseconds(round(seconds * 1e9))
-    return value
 
 
 # --- down a launcher's stream -----------------------------------------------------------------------------------------
@@ -193,6 +163,7 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
         job.decision.CopyFrom(decision_to_proto(view.decision))
     if view.ledger.begun is not None:
         job.ledger.CopyFrom(ledger_to_proto(view.ledger))
+    job.exclusions.extend(exclusion_to_proto(one) for one in view.exclusions)
     return job
 
 
@@ -238,23 +209,8 @@ def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
         no_restart_exit_code=spec.no_restart_exit_code,
         attribution_stop_action=STOP_ACTIONS_OUT[spec.attribution_stop_action],
         progress=rules_to_proto(spec.progress) if spec.progress.is_tracked else None,
-    )
-
-
-def node_to_proto(node: NodeView) -> rendezvous_pb2.Node:
-    """One node as the job knows it."""
-    return rendezvous_pb2.Node(
-        node_id=node.node,
-        incarnation=node.incarnation,
-        host=node.host,
-        standing=STANDINGS[node.standing],
-        phase=attach_pb2.NODE_PHASE_UNSPECIFIED if node.phase is NodePhase.UNKNOWN else PHASES_OUT[node.phase],
-        generation=node.generation,
-        group_rank=node.group_rank,
-        base_rank=node.base_rank,
-        local_world_size=node.local_world_size,
-        domain=node.domain,
-        because=because_to_proto(node.because),
+        max_excluded_share=spec.max_excluded_share,
+        exclusion_window=duration(spec.exclusion_window_s),
     )
 
 
@@ -361,6 +317,8 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
     if view.no_restart is not None:
         incident.latched_stop.CopyFrom(because_to_proto(view.no_restart.because))
         incident.latched_stop_exit_code = view.no_restart.exit_code
+    if view.culprit is not None:
+        incident.culprit.CopyFrom(culprit_to_proto(view.culprit))
     return incident
 
 
@@ -377,6 +335,7 @@ def verdict_to_proto(verdict: Verdict) -> policy_pb2.Verdict:
         exit_code=verdict.exit_code,
         delay=duration(verdict.delay_s),
         excluded_node_ids=sorted(verdict.excluded),
+        would_exclude_node_ids=sorted(verdict.would_exclude),
         restarts_left=verdict.restarts_left,
         source=verdict.source,
     )

@@ -15,6 +15,7 @@ from enum import StrEnum
 from resurge_libs.core.backoff import BackoffRules, consecutive_fast_failures, delay_s
 from resurge_libs.core.budget import Budget
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
+from resurge_libs.core.offenders import CulpritView, OffenderRules
 from resurge_libs.core.progress import ProgressCheck, is_exhausted, no_progress_sentence
 from resurge_libs.core.reasons import Because, Reason
 
@@ -46,6 +47,8 @@ class Verdict:
     """What `resurge run` exits with; only meaningful for STOP and SHUTDOWN."""
     delay_s: float = 0.0
     excluded: frozenset[NodeId] = frozenset()
+    would_exclude: frozenset[NodeId] = frozenset()
+    """Nodes that the rules want out and keep, as too few would be left."""
     restarts_left: int = 0
     """After this verdict's own charge."""
     source: str = SOURCE_DEFAULT
@@ -106,6 +109,8 @@ class IncidentView:
     """Services that gave no advice, said in the verdict's sentence."""
     progress: ProgressCheck | None = None
     """The cycle's check; None where progress is not tracked, or was not judged yet."""
+    culprit: CulpritView | None = None
+    """What is held against the machine on which this round's faults began; None where it is not known."""
 
     @property
     def budget(self) -> Budget:
@@ -118,6 +123,7 @@ class VerdictRules:
     """The settings of the default verdict."""
 
     backoff: BackoffRules = field(default_factory=BackoffRules)
+    offenders: OffenderRules = field(default_factory=OffenderRules)
 
 
 VerdictRule = Callable[[IncidentView, VerdictRules], Verdict | None]

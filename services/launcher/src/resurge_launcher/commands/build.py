@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resurge_launcher.commands import machine, rdzv_conf
-from resurge_launcher.commands.place import NodeIdentity, endpoint_of, node_of
+from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.sources import Resolved, Sourced
-from resurge_launcher.settings import Entry, EntryKind, OnExcluded, OnLostControl, RunSettings, Warm
+from resurge_launcher.settings import Entry, EntryKind, Excluding, OnExcluded, OnLostControl, RunSettings, Warm
 from resurge_launcher.usage import UsageProblem
 from resurge_launcher.warm.plan import why_never_warm
 from resurge_libs.core.recommendation import StopAction
@@ -61,13 +61,15 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         segment=segment_of(resolved, conf.segment, min_nodes),
         no_restart_exit_code=resolved["no_restart_exit_code"].value,
         attribution_stop_action=StopAction(resolved["attribution_stop_action"].value),
+        excluding=_excluding_of(resolved),
         strict_fence=resolved["strict_fence"].value,
         entry=entry,
         role=resolved["role"].value,
         node_id=place.node_id,
         host_name=here.host_name,
         infra_rank=place.infra_rank,
-        domain=resolved["domain"].value or "",
+        domain=resolved["domain"].value or domain_of(here.environ),
+        machine=machine_id_of(here.environ),
         local_addr=resolved["local_addr"].value,
         take_over=resolved["take_over"].value,
         endpoint=endpoint,
@@ -95,10 +97,15 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         local_ranks_filter=resolved["local_ranks_filter"].value,
         python=here.environ.get("PYTHON_EXEC", here.python),
         environ=here.environ,
-        notices=(*_notices(resolved, min_nodes, max_nodes), *notices, *conf.notices),
+        notices=(*_notices(resolved, min_nodes, max_nodes, serve_here), *notices, *conf.notices),
     )
     _check_streams(resolved, settings.nproc_per_node)
     return settings
+
+
+def _excluding_of(resolved: Resolved) -> Excluding:
+    share, window = resolved["max_excluded_share"].value, resolved["exclusion_window_s"].value
+    return Excluding(share, window, _path_or_none(resolved["exclusion_file"]))
 
 
 def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
@@ -299,8 +306,13 @@ def _check_streams(resolved: Resolved, nproc: int) -> None:
             raise UsageProblem(resolved[name].field, problem, f"Give ranks from 0 to {nproc - 1}.")
 
 
-def _notices(resolved: Resolved, min_nodes: int, max_nodes: int) -> list[str]:
+def _notices(resolved: Resolved, min_nodes: int, max_nodes: int, serve_here: bool) -> list[str]:
     notices = []
+    if resolved["exclusion_file"].is_given and not serve_here:
+        notices.append(
+            f"{resolved['exclusion_file'].source} has no effect here: the control plane is started elsewhere, and "
+            "takes RESURGE_RENDEZVOUS__EXCLUSION_FILE."
+        )
     if max_nodes > min_nodes:
         spares = max_nodes - min_nodes
         notices.append(

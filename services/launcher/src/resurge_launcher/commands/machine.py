@@ -6,7 +6,10 @@ Looks; changes nothing but for creating a directory that it was asked to prove w
 from __future__ import annotations
 
 import errno
+import getpass
 import os
+import re
+import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +18,7 @@ SHORT_BYTES = 40
 """Of a root, so that sockets below it keep to what the kernel takes."""
 SHORT_TEMPORARY = "/tmp"
 BLOCK_BYTES = 4096
+_MACHINE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def cpu_count() -> int:
@@ -31,6 +35,24 @@ def gpu_count(environ: Mapping[str, str], root: Path = Path("/")) -> int:
     if listed.is_dir():
         return len(list(listed.iterdir()))
     return len([node for node in (root / "dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
+
+
+def machine_id(root: Path = Path("/")) -> str:
+    """The id that this machine's system was given at its installation; empty where there is none."""
+    try:
+        found = (root / "etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found if _MACHINE_ID.fullmatch(found) else ""
+
+
+def who_asks() -> str:
+    """The user at this machine, for the records of orders."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in containers
+        user = f"user {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"[:200]
 
 
 def why_not_writable(directory: Path, mode: int = 0o777, room_bytes: int = 0) -> str | None:

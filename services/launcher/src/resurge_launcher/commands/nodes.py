@@ -1,42 +1,30 @@
-"""`resurge nodes`: the job's nodes; an operator's orders to exclude or readmit one."""
+"""`resurge nodes`: the job's nodes, what each is to the job, and what is held against its machine."""
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Sequence
 
 import click
 from google.protobuf import json_format
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_launcher.commands import values
-from resurge_launcher.commands.control import ask, find_place, job_at, place_options
-from resurge_launcher.usage import UsageProblem
+from resurge_launcher.commands.control import find_place, job_at, place_options
 
 
 @click.command("nodes")
 @place_options
-@click.option("--exclude", metavar="NODE", help="Keep this node out of later rounds.")
-@click.option("--for", "lasts", metavar="S", help="With --exclude: how long; without it, until readmitted.")
-@click.option("--reason", default="", metavar="TEXT", help="With --exclude: why, for the record.")
-@click.option("--readmit", metavar="NODE", help="End the exclusion of this node.")
 @click.option("--json", "is_json", is_flag=True, help="Print the nodes as JSON.")
-def command(
-    endpoint: str | None, state_dir: str | None, exclude: str | None, readmit: str | None, is_json: bool, **order: str
+def command(endpoint: str | None, state_dir: str | None, is_json: bool) -> None:
+    """Show the job's nodes: what each is to the job and why, until when it is excluded, and the faults held against
+    its machine; then the excluded machines that no node is on now."""
+    job = job_at(find_place(endpoint, state_dir))
+    show(job.nodes, is_json, job.exclusions)
+
+
+def show(
+    nodes: Sequence[rendezvous_pb2.Node], is_json: bool, exclusions: Sequence[rendezvous_pb2.Exclusion] = ()
 ) -> None:
-    """Show the job's nodes: what each is to the job and why. Exclude or readmit one."""
-    if exclude and readmit:
-        raise UsageProblem("--readmit", "cannot go with --exclude", "Give one of them.")
-    place = find_place(endpoint, state_dir)
-    if exclude:
-        request = exclusion(exclude, order.get("reason") or "", order.get("lasts"))
-        nodes = [ask(place, "ExcludeNode", request).node]
-    elif readmit:
-        request_id = str(uuid.uuid4())
-        nodes = [
-            ask(place, "ReadmitNode", rendezvous_pb2.ReadmitNodeRequest(request_id=request_id, node_id=readmit)).node
-        ]
-    else:
-        nodes = list(job_at(place).nodes)
+    """Print nodes for people, or as JSON."""
     if is_json:
         rows = (json_format.MessageToJson(node, indent=None, preserving_proto_field_name=True) for node in nodes)
         click.echo("[" + ",\n ".join(rows) + "]")
@@ -46,19 +34,9 @@ def command(
         return
     from rich.console import Console
 
-    from resurge_launcher.views.job import nodes_table
+    from resurge_launcher.views.job import absent_machines, nodes_table
 
-    Console(soft_wrap=True).print(nodes_table(nodes))
-
-
-def exclusion(node_id: str, reason: str, lasts: str | None) -> rendezvous_pb2.ExcludeNodeRequest:
-    """The order to exclude one node."""
-    request = rendezvous_pb2.ExcludeNodeRequest(
-        request_id=str(uuid.uuid4()), node_id=node_id, reason=reason or "by an operator"
-    )
-    if lasts is not None:
-        try:
-            request.lasts.FromNanoseconds(round(values.seconds(lasts) * 1e9))
-        except values.Wrong as wrong:
-            raise UsageProblem("--for", wrong.problem, wrong.right) from None
-    return request
+    console = Console(soft_wrap=True)
+    console.print(nodes_table(nodes))
+    for line in absent_machines(nodes, exclusions):
+        console.print(line)

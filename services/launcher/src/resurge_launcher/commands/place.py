@@ -1,17 +1,21 @@
-"""Which node this is and where its control plane is. Pure: the environment is an argument.
+"""Which node this is, on which machine, and where its control plane is. The environment is an argument.
 
 Never falls back silently: several nodes without an endpoint are refused, not each left to train alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from resurge_launcher.commands import values
+from resurge_launcher.commands import machine, values
 from resurge_launcher.commands.sources import Resolved
+from resurge_launcher.settings import MachineId
 from resurge_launcher.usage import UsageProblem
 from resurge_libs.rpc.endpoint import Endpoint
+
+_MACHINE_ID = re.compile(r"[A-Za-z0-9._:/@+-]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,24 @@ def node_of(resolved: Resolved, environ: Mapping[str, str], host_name: str, max_
     else:
         name = host_name
     return NodeIdentity(name, infra_rank)
+
+
+def machine_id_of(environ: Mapping[str, str]) -> MachineId:
+    """The machine's id: as given by hand, else the one of its system. Raises UsageProblem."""
+    given = environ.get("RESURGE_MACHINE_ID", "")
+    if given and not _MACHINE_ID.fullmatch(given):
+        right = "Give letters, digits and . _ : / @ + -, at most 255 of them."
+        raise UsageProblem("RESURGE_MACHINE_ID", f"{given[:80]!r} is no machine id", right)
+    return MachineId(given, is_given=True) if given else MachineId(machine.machine_id())
+
+
+def domain_of(environ: Mapping[str, str]) -> str:
+    """Where Slurm says the node is, from the top of the network down to its block or switch; empty: it does not say."""
+    address = environ.get("SLURM_TOPOLOGY_ADDR", "").split(".")
+    pattern = environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", "").split(".")
+    if len(address) != len(pattern) or pattern[-1] != "node":
+        return ""
+    return ".".join(address[:-1])
 
 
 def endpoint_of(

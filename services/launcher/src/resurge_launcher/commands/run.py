@@ -132,6 +132,7 @@ def print_config(resolved: Mapping[str, Sourced], settings: RunSettings) -> None
         "node_rank": "" if settings.infra_rank is None else str(settings.infra_rank),
         "rdzv_endpoint": str(settings.endpoint or "embedded"),
         "segment": str(settings.segment),
+        "domain": settings.domain,
         "state_dir": str(settings.state_dir),
         "run_dir": str(settings.run_dir),
         "log_dir": str(settings.log_dir or settings.state_dir / "logs"),

@@ -93,6 +93,18 @@ def seconds(value: str) -> float:
         raise Wrong(str(error), "Give seconds, or a number with ms, s, m or h, for example 30 or 500ms.") from None
 
 
+def share(value: str) -> float:
+    """A share of a whole, from 0 to 1."""
+    right = "Give a number from 0 to 1, for example 0.2."
+    try:
+        number = float(value)
+    except ValueError:
+        raise Wrong(f"{value!r} is not a number", right) from None
+    if not 0.0 <= number <= 1.0:  # also refuses NaN
+        raise Wrong(f"{value} is out of range", right)
+    return number
+
+
 def seconds_or_never(value: str) -> float | None:
     """A duration, or none/null for no limit."""
     return None if value.strip().lower() in NEVER else seconds(value)

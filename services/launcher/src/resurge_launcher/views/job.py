@@ -68,7 +68,7 @@ def progress_sentence(count: progress_pb2.ProgressCount) -> str:
 def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.Node]) -> Table:
     """One row per node: active ones by rank, then the others by name."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("node", "standing", "phase", "generation", "ranks", "host", "why"):
+    for name in ("node", "standing", "phase", "generation", "ranks", "host", "excluded until", "offences", "why"):
         table.add_column(name, overflow="fold")
     for node in sorted(nodes, key=_order):
         standing = _word(rendezvous_pb2.NodeStanding.Name(node.standing), "NODE_STANDING_")
@@ -79,9 +79,41 @@ def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.N
             str(node.generation or "-"),
             _ranks(node),
             node.host,
-            _why(node.because).removeprefix(": "),
+            _until(node.exclusion) if node.HasField("exclusion") else "-",
+            str(node.offences or "-"),
+            _reasons(node),
         )
     return table
+
+
+def absent_machines(nodes: Iterable[rendezvous_pb2.Node], exclusions: Iterable[rendezvous_pb2.Exclusion]) -> list[Text]:
+    """A line for each excluded machine that no node is on now."""
+    shown = [node.exclusion for node in nodes if node.HasField("exclusion")]
+    lines = []
+    for one in exclusions:
+        if one not in shown:
+            where = one.host or one.node_id
+            lines.append(Text(f"{where}, then {one.node_id}, is excluded until {_until(one)}{_by(one)}", style="red"))
+    return lines
+
+
+def _until(one: rendezvous_pb2.Exclusion) -> str:
+    if not one.HasField("until"):
+        return "readmitted"
+    return one.until.ToDatetime().strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _by(one: rendezvous_pb2.Exclusion) -> str:
+    return f"{_why(one.because)}{f' ({one.by})' if one.by else ''}"
+
+
+def _reasons(node: rendezvous_pb2.Node) -> str:
+    if node.HasField("exclusion"):
+        return _by(node.exclusion).removeprefix(": ")
+    said = _why(node.because).removeprefix(": ")
+    if node.HasField("would_exclude") and node.would_exclude != node.because:
+        said += f"; {_why(node.would_exclude).removeprefix(': ')}"
+    return said
 
 
 def _order(node: rendezvous_pb2.Node) -> tuple[bool, int, str]:

@@ -113,6 +113,8 @@ class ExcludeAsked:
     node: NodeId
     reason: str
     lasts_s: float | None = None
+    by: str = ""
+    """Who asks, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ class ReadmitAsked:
     stamp: Stamp
     request: RequestId
     node: NodeId
+    by: str = ""
+    """Who asks, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from resurge_libs.core.progress import ProgressCheck
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.identity import Identity
 from resurge_rendezvous.core.job import (
     Added,
     Deleted,
@@ -24,7 +25,7 @@ from resurge_rendezvous.core.job import (
     Swapped,
     TerminalDecision,
 )
-from resurge_rendezvous.core.nodes import Exclusion, NodeEntry
+from resurge_rendezvous.core.nodes import Exclusion, NodeEntry, Offence
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
 
 
@@ -196,10 +197,13 @@ class RecoveryAmended:
 
 @dataclass(frozen=True, slots=True)
 class NodeExcluded:
-    """A node is out of later rounds."""
+    """A machine is out of later rounds, with every node that is on it."""
 
     node: NodeId
+    """Its name when it was excluded."""
     exclusion: Exclusion
+    identity: Identity | None = None
+    """The machine; None: the one that the node is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +212,15 @@ class NodeReadmitted:
 
     node: NodeId
     because: Because
+    identity: Identity | None = None
+    """The machine; None: the one the node is on, and every one that was excluded under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffenceNoted:
+    """A fault that cost a generation began on this machine."""
+
+    offence: Offence
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +294,7 @@ Fact = (
     | NodeReadmitted
     | WouldExclude
     | RecommendationRecorded
+    | OffenceNoted
     | Terminated
     | StoreWritten
     | RequestAnswered

@@ -14,8 +14,10 @@ from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.capacity import nodes_available
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.excluding import culprit_view
 from resurge_rendezvous.core.fold import FAULTS_MAX
 from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Proving, Running, cause_order
 from resurge_rendezvous.core.limits import teardown_patience_s
@@ -173,17 +175,5 @@ def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults:
         jitter=d.stamp.chance,
         no_restart=d.job.no_restart,
         no_restart_exit_code=d.spec.no_restart_exit_code,
+        culprit=culprit_view(d, formation, faults),
     )
-
-
-def nodes_available(d: Draft) -> int:
-    """How many nodes could take part in the next round once their workers are gone."""
-    return sum(could_take_part(d, node) for node in d.seen.seats)
-
-
-def could_take_part(d: Draft, node: str) -> bool:
-    """Whether a node holds a lease, is not leaving, doomed or excluded."""
-    seat = d.seen.seats.get(node)
-    if seat is None or seat.lease is None or seat.doomed is not None or seat.leaving is not None:
-        return False
-    return d.entry(seat.node).exclusion is None

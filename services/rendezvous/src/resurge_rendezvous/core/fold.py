@@ -15,6 +15,7 @@ from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.recommendation import Recommendation
+from resurge_rendezvous.core import exclusions
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.job import (
     Answered,
@@ -53,15 +54,9 @@ def evolve(job: Job, fact: f.Fact) -> Job:
     match fact:
         case f.JobOpened() | f.AttemptRaised() | f.JournalBehindAdopted() | f.Terminated() | f.RoundClosed():
             return _stage(job, fact)
-        case (
-            f.NodeAdmitted()
-            | f.NodeLost()
-            | f.NodeReturned()
-            | f.NodeFinished()
-            | f.NodeExcluded()
-            | f.NodeReadmitted()
-            | f.WouldExclude()
-        ):
+        case f.NodeAdmitted() | f.NodeExcluded() | f.NodeReadmitted() | f.OffenceNoted():
+            return _machine(job, fact)
+        case f.NodeLost() | f.NodeReturned() | f.NodeFinished() | f.WouldExclude():
             return job.with_node(_node(job, fact))
         case (
             f.IncidentOpened()
@@ -83,15 +78,21 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             return with_charge(job, charge)
         case f.NoRestartLatched() | f.RecommendationRecorded() | f.MilestoneKnown() | f.ProgressBaselineRead():
             return _learned(job, fact)
+        case f.StoreWritten() | f.RequestAnswered():
+            return _call(job, fact)
+        case f.TimeBooked(bookings):
+            return replace(job, ledger=reduce(Ledger.booked, bookings, job.ledger))
+        case _:
+            assert_never(fact)
+
+
+def _call(job: Job, fact: f.StoreWritten | f.RequestAnswered) -> Job:
+    match fact:
         case f.StoreWritten(key, entry):
             kept = {other: known for other, known in job.store.items() if other != key or entry is not None}
             return replace(job, store=kept if entry is None else {**kept, key: entry})
         case f.RequestAnswered(request, answer):
             return replace(job, answers=_within_bounds((*job.answers, Answered(request, answer))))
-        case f.TimeBooked(bookings):
-            return replace(job, ledger=reduce(Ledger.booked, bookings, job.ledger))
-        case _:
-            assert_never(fact)
 
 
 _Learned = f.NoRestartLatched | f.RecommendationRecorded | f.MilestoneKnown | f.ProgressBaselineRead
@@ -194,17 +195,35 @@ def _round_closed(job: Job, fact: f.RoundClosed) -> Job:
             raise Impossible(f"a round closed in stage {type(job.stage).__name__}")
 
 
-_NodeFact = (
-    f.NodeAdmitted | f.NodeLost | f.NodeReturned | f.NodeFinished | f.NodeExcluded | f.NodeReadmitted | f.WouldExclude
-)
+_MachineFact = f.NodeAdmitted | f.NodeExcluded | f.NodeReadmitted | f.OffenceNoted
 
 
-def _node(job: Job, fact: _NodeFact) -> NodeEntry:
-    if isinstance(fact, f.NodeAdmitted):
-        return fact.entry
+def _machine(job: Job, fact: _MachineFact) -> Job:
+    match fact:
+        case f.NodeAdmitted(entry):
+            return exclusions.admitted(job, entry)
+        case f.NodeExcluded(_, exclusion, identity):
+            return exclusions.excluded(job, identity or _known(job, fact).identity, exclusion)
+        case f.NodeReadmitted(_, _, identity):
+            return exclusions.readmitted(job, _known(job, fact), identity)
+        case f.OffenceNoted(offence):
+            return exclusions.noted(job, offence)
+        case _:
+            assert_never(fact)
+
+
+_NodeFact = f.NodeLost | f.NodeReturned | f.NodeFinished | f.WouldExclude
+
+
+def _known(job: Job, fact: _NodeFact | f.NodeExcluded | f.NodeReadmitted) -> NodeEntry:
     entry = job.nodes.get(fact.node)
     if entry is None:
         raise Impossible(f"{type(fact).__name__} of the unknown node {fact.node}")
+    return entry
+
+
+def _node(job: Job, fact: _NodeFact) -> NodeEntry:
+    entry = _known(job, fact)
     match fact:
         case f.NodeLost(_, because):
             return replace(entry, lost=because)
@@ -212,10 +231,6 @@ def _node(job: Job, fact: _NodeFact) -> NodeEntry:
             return replace(entry, lost=None)
         case f.NodeFinished(_, generation):
             return replace(entry, finished=generation)
-        case f.NodeExcluded(_, exclusion):
-            return replace(entry, exclusion=exclusion, would_exclude=None)
-        case f.NodeReadmitted():
-            return replace(entry, exclusion=None, would_exclude=None)
         case f.WouldExclude(_, because):
             return replace(entry, would_exclude=because)
         case _:

@@ -59,6 +59,12 @@ def is_same_launcher(entry: NodeEntry, hello: Hello) -> bool:
     return (entry.incarnation, entry.boot_id, entry.pid) == (hello.incarnation, hello.boot_id, hello.pid)
 
 
+def _on_same_host(entry: NodeEntry, hello: Hello) -> bool:
+    """Whether the launcher that comes is where the known one was: another machine may have taken its host name."""
+    is_other = entry.machine_id and hello.machine_id and entry.machine_id != hello.machine_id
+    return hello.host == entry.host and not is_other
+
+
 # --- refusing ---
 
 
@@ -104,9 +110,9 @@ def _wrong_launcher(d: Draft, hello: Hello) -> Refused | None:
         # on the same host its lock saw to it that the earlier launcher is gone; elsewhere a launcher that lost its
         # stream, as by a pause of this service, is back before this is over
         returns_by = after(seat.closed_by_peer_at, d.limits.stream_loss_limit_s)
-        if hello.host == entry.host or d.now >= returns_by:
+        if _on_same_host(entry, hello) or d.now >= returns_by:
             return None
-    elif hello.boot_id != entry.boot_id and hello.host == entry.host:
+    elif hello.boot_id != entry.boot_id and _on_same_host(entry, hello):
         return None  # the machine was started anew: the earlier launcher is gone with it
     sentence = f"incarnation {entry.incarnation} of {hello.node} may still come back until its lease is over; ask again"
     return Unready(Because(Reason.ALREADY_ATTACHED, sentence))
@@ -236,13 +242,14 @@ def _admitted(hello: Hello, known: NodeEntry | None) -> NodeEntry:
         domain=hello.domain,
         local_world_size=hello.local_world_size,
         address=hello.address,
+        machine_id=hello.machine_id,
+        is_id_given=hello.is_id_given,
     )
     if known is None:
         return entry
     return replace(
         entry,
         lost=known.lost,
-        exclusion=known.exclusion,
         would_exclude=known.would_exclude,
         finished=known.finished,
     )
@@ -257,7 +264,7 @@ def _predecessor_until(d: Draft, old: Seat | None, entry: NodeEntry | None, hell
     if old is None or entry is None:
         return None
     earlier = old.predecessor_until
-    if is_same_launcher(entry, hello) or hello.host == entry.host or old.lease is None:
+    if is_same_launcher(entry, hello) or _on_same_host(entry, hello) or old.lease is None:
         return earlier
     ends = old.lease.until
     if old.closed_by_peer_at is not None:

@@ -27,7 +27,7 @@ from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import SILENCES, Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
-from resurge_rendezvous.core.nodes import NodeEntry, NodeTable
+from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, Offence
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
 
 # --- generations ---
@@ -283,6 +283,8 @@ class OrderTaken:
     """An operator's order was taken, and which: the name of its event, empty where an earlier release took it."""
 
     order: str = ""
+    warning: str = ""
+    """What the order risks, in words; it holds all the same."""
 
 
 Answer = PutDone | Added | Swapped | Deleted | OrderTaken
@@ -338,6 +340,12 @@ class Job:
     """Cycles of this attempt without progress."""
     known_milestones: frozenset[MilestoneKind] = frozenset()
     """Milestones that some worker of this job has been seen to report."""
+    exclusions: tuple[MachineExclusion, ...] = ()
+    """Machines that are out, also those that no node of the job is on now."""
+    exclusion_walls: tuple[float, ...] = ()
+    """When verdicts excluded machines, oldest first; for the circuit breaker."""
+    offences: tuple[Offence, ...] = ()
+    """Faults counted against machines, over all attempts; oldest first."""
     records: tuple[RecoveryRecord, ...] = ()
     recommendations: tuple[RecommendationTally, ...] = ()
     """What attribution recommended in this attempt, one entry for each kind."""

@@ -53,6 +53,7 @@ from resurge_rendezvous.core.facts import (
     NodeReadmitted,
     NodeReturned,
     NoRestartLatched,
+    OffenceNoted,
     ProgressBaselineRead,
     ProgressChecked,
     RecommendationRecorded,
@@ -69,6 +70,7 @@ from resurge_rendezvous.core.facts import (
     VerdictLatched,
     WouldExclude,
 )
+from resurge_rendezvous.core.identity import Identity
 from resurge_rendezvous.core.job import (
     Added,
     Answer,
@@ -100,9 +102,11 @@ from resurge_rendezvous.core.job import (
 )
 from resurge_rendezvous.core.nodes import (
     Exclusion,
+    MachineExclusion,
     NodeEntry,
     NodePart,
     NodeTable,
+    Offence,
 )
 from resurge_rendezvous.core.presence import (
     NOTHING_OBSERVED,
@@ -181,6 +185,7 @@ __all__ = [
     "Goal",
     "Hello",
     "HelloReceived",
+    "Identity",
     "Incident",
     "IncidentOpened",
     "Job",
@@ -189,6 +194,7 @@ __all__ = [
     "JobSpec",
     "JobView",
     "JournalBehindAdopted",
+    "MachineExclusion",
     "Milestone",
     "MilestoneKind",
     "MilestoneKnown",
@@ -209,6 +215,8 @@ __all__ = [
     "ObservedFault",
     "ObservedReceived",
     "ObservedSpan",
+    "Offence",
+    "OffenceNoted",
     "OrderTaken",
     "Park",
     "Paused",

@@ -5,18 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from resurge_libs.core.ids import Generation, Incarnation, NodeId
+from resurge_libs.core.ids import Generation, Incarnation, NodeId, Rank
 from resurge_libs.core.instant import Wall
-from resurge_libs.core.reasons import Because
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.identity import Identity
 from resurge_rendezvous.core.shards import PARTS, part_of
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A node is out of later rounds; `until` None means until readmitted."""
+    """A machine is out of later rounds; `until` None means until readmitted."""
 
     because: Because
     until: Wall | None = None
+    by: str = ""
+    """Who asked for it, in words; empty where an earlier release did not say."""
+    at: Wall = Wall(0.0)
+    is_automatic: bool = False
+    """By a verdict, not by a person: it counts for the circuit breaker."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineExclusion:
+    """An exclusion and the machine that it holds for, whatever its nodes are called."""
+
+    identity: Identity
+    exclusion: Exclusion
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """A fault that began on a machine and cost a generation."""
+
+    identity: Identity
+    generation: Generation
+    code: Reason
+    at: Wall
+    rank: Rank | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +60,21 @@ class NodeEntry:
     lost: Because | None = None
     """Why its lease is over, until it returns."""
     exclusion: Exclusion | None = None
+    """The one that holds for its machine; `Job.exclusions` has all."""
     would_exclude: Because | None = None
     """A verdict named it, but without it the job could not reach MIN."""
     finished: Generation = Generation(0)
     """The last generation whose workers all exited 0 here."""
+    machine_id: str = ""
+    is_id_given: bool = False
+    """The machine id was given by hand."""
+    former: Identity | None = None
+    """The machine that this node was on before it came back on another."""
+
+    @property
+    def identity(self) -> Identity:
+        """The machine that the node is on."""
+        return Identity(self.node, self.host, self.machine_id, self.is_id_given, self.boot_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.capacity import could_take_part
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
-from resurge_rendezvous.core.faults import could_take_part
+from resurge_rendezvous.core.excluding import note_offence
 from resurge_rendezvous.core.job import Assignment, Fenced, Formation, Gathering, Incident
 from resurge_rendezvous.core.presence import Timers
 from resurge_rendezvous.core.progressing import ask_policy
@@ -144,6 +145,7 @@ def _close(d: Draft, places: tuple[Assignment, ...]) -> None:
     incident = d.job.open_incident
     if incident is not None:
         d.record(f.RestartCharged(incident.incident, incident.round))
+        note_offence(d, incident)
     leader = d.seen.seats.get(places[0].node)
     assert leader is not None and leader.observed.store_offer is not None, "a ready node has a seat and an offer"
     formation = Formation(

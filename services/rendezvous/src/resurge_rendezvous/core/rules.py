@@ -113,6 +113,8 @@ SPEC_FIELDS: Mapping[str, str] = {
     "no_restart_exit_code": "--ft-no-restart-exit-code",
     "attribution_stop_action": "--ft-attribution-stop-action",
     "progress": "--ft-checkpoint-iteration-file and the options of progress",
+    "max_excluded_share": "--max-excluded-share",
+    "exclusion_window_s": "--exclusion-window",
 }
 """What must be the same on all nodes of a job, and how users call it."""
 

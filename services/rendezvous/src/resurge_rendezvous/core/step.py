@@ -32,6 +32,7 @@ from resurge_libs.core.verdict import VerdictRules
 from resurge_rendezvous.core import events as e
 from resurge_rendezvous.core.advice import on_recommendation
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.exclusions import every_exclusion
 from resurge_rendezvous.core.facts import Fact
 from resurge_rendezvous.core.fold import evolve
 from resurge_rendezvous.core.hello import on_hello
@@ -49,9 +50,9 @@ from resurge_rendezvous.core.timekeeping import keep_time
 from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
 from resurge_rendezvous.core.workload import on_control
 
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders, 3 bounds
-remembered records and charges."""
+remembered records and charges, 4 keeps a table of the machines that are excluded."""
 
 
 class RendezvousMachine:
@@ -148,7 +149,7 @@ def _relearned(job: Job, now: Instant, limits: TimeLimits) -> Presence:
 
 
 def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant | None, some_done: bool) -> Timers:
-    has_exclusions = any(entry.exclusion is not None and entry.exclusion.until is not None for entry in job.nodes)
+    has_exclusions = any(one.exclusion.until is not None for one in every_exclusion(job))
     timers = Timers(sweep_at=sweep_at, exclusion_at=now if has_exclusions else None)
     match job.stage:
         case Running() | Proving():

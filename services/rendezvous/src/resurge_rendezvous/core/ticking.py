@@ -9,11 +9,11 @@ from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.events import Paused
+from resurge_rendezvous.core.excluding import exclusions_over
 from resurge_rendezvous.core.faults import corrected, fence, raise_faults
 from resurge_rendezvous.core.job import FaultRecord, Formation, Proving, Running
 from resurge_rendezvous.core.losses import lose_overdue, settle_presence
 from resurge_rendezvous.core.observing import doom
-from resurge_rendezvous.core.operators import exclusions_over
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.progressing import marker_over
 from resurge_rendezvous.core.rounds import advance, all_lost_over, last_call_over, quorum_over

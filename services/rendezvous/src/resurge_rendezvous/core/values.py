@@ -40,6 +40,9 @@ class JobSpec:
     no_restart_exit_code: int = 93
     attribution_stop_action: StopAction = StopAction.LOG
     progress: ProgressRules = field(default_factory=ProgressRules)
+    max_excluded_share: float = 0.2
+    """Of the nodes that are there; verdicts exclude no more machines within the window, but one. 0: none at all."""
+    exclusion_window_s: float = 3_600.0
 
 
 class ControlAction(StrEnum):
@@ -69,6 +72,9 @@ class Hello:
     take_over: bool = False
     address: str = ""
     log_root: str = ""
+    machine_id: str = ""
+    is_id_given: bool = False
+    """The machine id was given by hand."""
 
 
 class NodePhase(StrEnum):

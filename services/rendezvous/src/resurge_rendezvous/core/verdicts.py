@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from resurge_libs.core.budget import Budget
 from resurge_libs.core.end_cause import EndCause, end_cause_of
-from resurge_libs.core.ids import IncidentId, NodeId
+from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, NoRestart, Verdict, VerdictKind, default_verdict
@@ -18,14 +18,11 @@ from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import VerdictArrived, VerdictUnavailable
-from resurge_rendezvous.core.faults import could_take_part
+from resurge_rendezvous.core.excluding import exclude_by_verdict, keep
 from resurge_rendezvous.core.job import Ended, Fenced, Incident
-from resurge_rendezvous.core.nodes import Exclusion
 from resurge_rendezvous.core.progressing import ask_policy
 
 POLICY = "restart_policy"
-HARDWARE_FATAL: frozenset[Reason] = frozenset()
-"""Reasons for which a node is excluded though MIN becomes unreachable; none is known yet."""
 
 
 def on_verdict(d: Draft, event: VerdictArrived) -> None:
@@ -86,7 +83,8 @@ def latch(d: Draft, incident: Incident, verdict: Verdict) -> None:
         case VerdictKind.SHUTDOWN:
             terminate(d, verdict.exit_code, verdict.because)
         case VerdictKind.RESTART | VerdictKind.RESTART_EXCLUDING:
-            exclude_all(d, verdict)
+            exclude_by_verdict(d, verdict.excluded, verdict.because, verdict.source)
+            keep(d, verdict.would_exclude, verdict.because.sentence)
             if verdict.delay_s > 0:
                 d.set_timers(not_before=after(d.now, verdict.delay_s))
 
@@ -118,27 +116,6 @@ def _held(d: Draft, verdict: Verdict) -> Verdict:
     )
 
 
-def exclude_all(d: Draft, verdict: Verdict) -> None:
-    """Exclude the nodes that a verdict names, but never so many that MIN cannot be reached."""
-    for node in sorted(verdict.excluded):
-        entry = d.job.nodes.get(node)
-        if entry is None or entry.exclusion is not None:
-            continue
-        left = sum(could_take_part(d, other) for other in d.seen.seats if other != node)
-        if left < d.spec.min_nodes and verdict.because.code not in HARDWARE_FATAL:
-            sentence = f"without {node} only {left} of {d.spec.min_nodes} nodes are left: {verdict.because.sentence}"
-            d.record(f.WouldExclude(node, Because(Reason.WOULD_EXCLUDE, sentence)))
-        else:
-            exclude(d, node, Exclusion(Because(Reason.EXCLUDED, verdict.because.sentence)))
-
-
-def exclude(d: Draft, node: NodeId, exclusion: Exclusion) -> None:
-    """Keep a node out of later rounds; a generation that runs on it goes on."""
-    d.record(f.NodeExcluded(node, exclusion))
-    d.mark_ready(node)
-    d.touch(node)
-
-
 def _latch_late(d: Draft, event: VerdictArrived) -> None:
     if not _belongs(d, event):
         d.because = Because(Reason.LATE_EVENT_IGNORED, f"no verdict of {event.incident} is awaited")
@@ -149,7 +126,7 @@ def _latch_late(d: Draft, event: VerdictArrived) -> None:
             d.record(f.NoRestartLatched(NoRestart(event.verdict.because, code)))
             d.because = Because(Reason.NO_RESTART_LATCHED, f"late, for the next fault: {event.verdict.because}")
         case VerdictKind.RESTART_EXCLUDING:
-            exclude_all(d, event.verdict)
+            exclude_by_verdict(d, event.verdict.excluded, event.verdict.because, event.verdict.source)
             d.because = Because(Reason.EXCLUDED, f"late, for the next round: {event.verdict.because}")
         case _:
             d.because = Because(Reason.LATE_EVENT_IGNORED, "the incident has its verdict")

@@ -10,6 +10,7 @@ from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, 
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.exclusions import every_exclusion, offences_of
 from resurge_rendezvous.core.job import (
     Assignment,
     Ended,
@@ -22,7 +23,7 @@ from resurge_rendezvous.core.job import (
     TerminalDecision,
     Unopened,
 )
-from resurge_rendezvous.core.nodes import NodeEntry
+from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, RdzvState, Seat
 from resurge_rendezvous.core.recoveries import open_record
 from resurge_rendezvous.core.rules import order_key
@@ -65,6 +66,12 @@ class NodeView:
     local_world_size: int
     domain: str
     because: Because
+    exclusion: MachineExclusion | None = None
+    """The one that holds for its machine."""
+    would_exclude: Because | None = None
+    offences: int = 0
+    """Faults held against its machine."""
+    machine_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,8 @@ class JobView:
     ledger: Ledger
     recoveries_closed: int = 0
     progress: ProgressCount = field(default_factory=ProgressCount)
+    exclusions: tuple[MachineExclusion, ...] = ()
+    """Every machine that is out."""
 
 
 def job_view(state: RdzvState) -> JobView:
@@ -109,6 +118,7 @@ def job_view(state: RdzvState) -> JobView:
         ledger=ledger_of(state),
         recoveries_closed=job.recoveries_closed,
         progress=job.progress,
+        exclusions=every_exclusion(job),
     )
 
 
@@ -156,6 +166,10 @@ def node_view(state: RdzvState, entry: NodeEntry) -> NodeView:
         local_world_size=entry.local_world_size,
         domain=entry.domain,
         because=because,
+        exclusion=MachineExclusion(entry.identity, entry.exclusion) if entry.exclusion is not None else None,
+        would_exclude=entry.would_exclude,
+        offences=len(offences_of(job, entry.identity)) if job.offences else 0,
+        machine_id=entry.machine_id,
     )
 
 

@@ -2,8 +2,8 @@
 
 Stopping ends every launcher with 0 where no rank had failed when it was asked, else with 1; it never tells a scheduler
 not to requeue. Leaving a node out fences the generation that runs on it, so that training goes on without the node;
-where MIN could not be reached without it the node is kept, and the worker is told. Scheduler allocations are never
-touched. An earlier generation may still ask while the recovery from it is open.
+where MIN could not be reached without it, or the circuit breaker holds, the node is kept, and the worker is told.
+Scheduler allocations are never touched. An earlier generation may still ask while the recovery from it is open.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import ControlAsked
-from resurge_rendezvous.core.faults import corrected, could_take_part, raise_faults
+from resurge_rendezvous.core.excluding import exclude_by_verdict
+from resurge_rendezvous.core.faults import corrected, raise_faults
 from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, OrderTaken, TerminalDecision
-from resurge_rendezvous.core.nodes import Exclusion
 from resurge_rendezvous.core.store import was_taken
 from resurge_rendezvous.core.values import ControlAction
-from resurge_rendezvous.core.verdicts import exclude
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +112,10 @@ def _left_out(d: Draft, event: ControlAsked) -> ControlTaken:
     entry = d.entry(event.node)
     if entry.exclusion is not None:
         return ControlTaken(False, Because(Reason.EXCLUDED, f"{event.node} is out already: {entry.exclusion.because}"))
-    left = sum(could_take_part(d, other) for other in d.seen.seats if other != event.node)
-    if left < d.spec.min_nodes:
-        sentence = f"without {event.node} only {left} of {d.spec.min_nodes} nodes are left: {because.sentence}"
-        kept = Because(Reason.WOULD_EXCLUDE, sentence)
-        d.record(f.WouldExclude(event.node, kept))
-        return ControlTaken(False, kept)
-    exclude(d, event.node, Exclusion(because))
+    exclude_by_verdict(d, (event.node,), because, f"rank {event.rank} on {event.node}")
+    entry = d.entry(event.node)
+    if entry.exclusion is None:
+        return ControlTaken(False, entry.would_exclude or because)
     running = d.job.running_formation
     if running is not None and event.node in d.seen.members:
         raise_faults(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from resurge_libs.core.reasons import Because
-from resurge_libs.core.verdict import IncidentView, Verdict, VerdictRule
+from resurge_libs.core.verdict import IncidentView, Verdict, VerdictRule, VerdictRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class NamedRule:
 
     name: str
     judge: VerdictRule
-    passed_over: Callable[[IncidentView], str]
+    passed_over: Callable[[IncidentView, VerdictRules], str]
     """Why the rule did not answer, with the figures that mattered; only called when it did not."""
 
 

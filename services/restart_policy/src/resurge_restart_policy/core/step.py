@@ -1,8 +1,9 @@
 """Decides what to do about one incident: the first rule that answers wins.
 
 The rules, in order: a job that already succeeded shuts down with success; a requested shutdown is carried out; a
-latched verdict against a restart stops; too many cycles without progress stop; (an exclusion that leaves too few nodes
-stops); an exhausted budget stops; otherwise restart, after a wait when the job keeps failing fast. The same incident
+latched verdict against a restart stops; too many cycles without progress stop; a machine that keeps failing is kept,
+and the verdict says so, when without it too few nodes would be left; an exhausted budget stops; a machine that keeps
+failing is left out of the restart; otherwise restart, after a wait when the job keeps failing fast. The same incident
 gives the same verdict, always: nothing is remembered between two calls. Explaining replays the decision.
 """
 
@@ -33,7 +34,9 @@ def explain(view: IncidentView, rules: VerdictRules, order: tuple[NamedRule, ...
             continue
         verdict = rule.judge(view, rules)
         if verdict is None:
-            outcomes.append(RuleOutcome(rule.name, False, Because(Reason.RULE_PASSED_OVER, rule.passed_over(view))))
+            outcomes.append(
+                RuleOutcome(rule.name, False, Because(Reason.RULE_PASSED_OVER, rule.passed_over(view, rules)))
+            )
         else:
             decided_by = rule.name
             outcomes.append(RuleOutcome(rule.name, True, verdict.because))

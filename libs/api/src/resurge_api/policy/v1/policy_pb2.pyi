@@ -75,7 +75,7 @@ class Fault(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
 class Incident(_message.Message):
-    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded", "no_restart_exit_code", "progress")
+    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded", "no_restart_exit_code", "progress", "culprit")
     INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class Incident(_message.Message):
     RESTARTS_REFUNDED_FIELD_NUMBER: _ClassVar[int]
     NO_RESTART_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    CULPRIT_FIELD_NUMBER: _ClassVar[int]
     incident_id: str
     token: _ids_pb2.FencingToken
     cycle: int
@@ -114,10 +115,41 @@ class Incident(_message.Message):
     restarts_refunded: int
     no_restart_exit_code: int
     progress: _progress_pb2.ProgressCheck
-    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ..., no_restart_exit_code: _Optional[int] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCheck, _Mapping]] = ...) -> None: ...
+    culprit: Culprit
+    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ..., no_restart_exit_code: _Optional[int] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCheck, _Mapping]] = ..., culprit: _Optional[_Union[Culprit, _Mapping]] = ...) -> None: ...
+
+class Culprit(_message.Message):
+    __slots__ = ("node_id", "code", "rank", "nodes_left", "is_enough", "offences")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    NODES_LEFT_FIELD_NUMBER: _ClassVar[int]
+    IS_ENOUGH_FIELD_NUMBER: _ClassVar[int]
+    OFFENCES_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    code: str
+    rank: int
+    nodes_left: int
+    is_enough: bool
+    offences: _containers.RepeatedCompositeFieldContainer[Offence]
+    def __init__(self, node_id: _Optional[str] = ..., code: _Optional[str] = ..., rank: _Optional[int] = ..., nodes_left: _Optional[int] = ..., is_enough: bool = ..., offences: _Optional[_Iterable[_Union[Offence, _Mapping]]] = ...) -> None: ...
+
+class Offence(_message.Message):
+    __slots__ = ("node_id", "generation", "code", "rank", "elsewhere")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    generation: int
+    code: str
+    rank: int
+    elsewhere: bool
+    def __init__(self, node_id: _Optional[str] = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., rank: _Optional[int] = ..., elsewhere: bool = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("kind", "because", "exit_code", "delay", "excluded_node_ids", "restarts_left", "source")
+    __slots__ = ("kind", "because", "exit_code", "delay", "excluded_node_ids", "restarts_left", "source", "would_exclude_node_ids")
     KIND_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +157,7 @@ class Verdict(_message.Message):
     EXCLUDED_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_LEFT_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WOULD_EXCLUDE_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     kind: VerdictKind
     because: _ids_pb2.Because
     exit_code: int
@@ -132,7 +165,8 @@ class Verdict(_message.Message):
     excluded_node_ids: _containers.RepeatedScalarFieldContainer[str]
     restarts_left: int
     source: str
-    def __init__(self, kind: _Optional[_Union[VerdictKind, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., exit_code: _Optional[int] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., excluded_node_ids: _Optional[_Iterable[str]] = ..., restarts_left: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+    would_exclude_node_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kind: _Optional[_Union[VerdictKind, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., exit_code: _Optional[int] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., excluded_node_ids: _Optional[_Iterable[str]] = ..., restarts_left: _Optional[int] = ..., source: _Optional[str] = ..., would_exclude_node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
     __slots__ = ("request_id", "incident")

@@ -55,7 +55,7 @@ MILESTONE_KIND_FIRST_STEP: MilestoneKind
 MILESTONE_KIND_WORKER_STARTED: MilestoneKind
 
 class JobSpec(_message.Message):
-    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action", "progress")
+    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action", "progress", "max_excluded_share", "exclusion_window")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     MIN_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,8 @@ class JobSpec(_message.Message):
     NO_RESTART_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTION_STOP_ACTION_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    MAX_EXCLUDED_SHARE_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSION_WINDOW_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     min_nodes: int
@@ -82,10 +84,12 @@ class JobSpec(_message.Message):
     no_restart_exit_code: int
     attribution_stop_action: AttributionStopAction
     progress: _progress_pb2.ProgressRules
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ...) -> None: ...
+    max_excluded_share: float
+    exclusion_window: _duration_pb2.Duration
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root")
+    __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +105,8 @@ class Hello(_message.Message):
     TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LOG_ROOT_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_MACHINE_ID_GIVEN_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     job: JobSpec
     node_id: str
@@ -116,7 +122,9 @@ class Hello(_message.Message):
     take_over: bool
     address: str
     log_root: str
-    def __init__(self, protocol_version: _Optional[int] = ..., job: _Optional[_Union[JobSpec, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., highest_generation: _Optional[int] = ..., highest_attempt: _Optional[int] = ..., infra_rank: _Optional[int] = ..., domain: _Optional[str] = ..., local_world_size: _Optional[int] = ..., take_over: bool = ..., address: _Optional[str] = ..., log_root: _Optional[str] = ...) -> None: ...
+    machine_id: str
+    is_machine_id_given: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., job: _Optional[_Union[JobSpec, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., highest_generation: _Optional[int] = ..., highest_attempt: _Optional[int] = ..., infra_rank: _Optional[int] = ..., domain: _Optional[str] = ..., local_world_size: _Optional[int] = ..., take_over: bool = ..., address: _Optional[str] = ..., log_root: _Optional[str] = ..., machine_id: _Optional[str] = ..., is_machine_id_given: bool = ...) -> None: ...
 
 class ExitRecord(_message.Message):
     __slots__ = ("rank", "local_rank", "pid", "exit_code", "signal", "at", "last_step", "error", "ended_by_launcher")

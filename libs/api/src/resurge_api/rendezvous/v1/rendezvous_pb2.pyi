@@ -102,7 +102,7 @@ class AttachResponse(_message.Message):
     def __init__(self, desired: _Optional[_Union[_attach_pb2.Desired, _Mapping]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "incarnation", "host", "standing", "phase", "generation", "group_rank", "base_rank", "local_world_size", "domain", "because")
+    __slots__ = ("node_id", "incarnation", "host", "standing", "phase", "generation", "group_rank", "base_rank", "local_world_size", "domain", "because", "exclusion", "would_exclude", "offences", "machine_id")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,10 @@ class Node(_message.Message):
     LOCAL_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSION_FIELD_NUMBER: _ClassVar[int]
+    WOULD_EXCLUDE_FIELD_NUMBER: _ClassVar[int]
+    OFFENCES_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     host: str
@@ -125,10 +129,34 @@ class Node(_message.Message):
     local_world_size: int
     domain: str
     because: _ids_pb2.Because
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., host: _Optional[str] = ..., standing: _Optional[_Union[NodeStanding, str]] = ..., phase: _Optional[_Union[_attach_pb2.NodePhase, str]] = ..., generation: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., domain: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
+    exclusion: Exclusion
+    would_exclude: _ids_pb2.Because
+    offences: int
+    machine_id: str
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., host: _Optional[str] = ..., standing: _Optional[_Union[NodeStanding, str]] = ..., phase: _Optional[_Union[_attach_pb2.NodePhase, str]] = ..., generation: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ..., local_world_size: _Optional[int] = ..., domain: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., exclusion: _Optional[_Union[Exclusion, _Mapping]] = ..., would_exclude: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., offences: _Optional[int] = ..., machine_id: _Optional[str] = ...) -> None: ...
+
+class Exclusion(_message.Message):
+    __slots__ = ("node_id", "host", "machine_id", "because", "by", "at", "until", "is_automatic")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    IS_AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    host: str
+    machine_id: str
+    because: _ids_pb2.Because
+    by: str
+    at: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    is_automatic: bool
+    def __init__(self, node_id: _Optional[str] = ..., host: _Optional[str] = ..., machine_id: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_automatic: bool = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations", "progress")
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations", "progress", "exclusions")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +170,7 @@ class Job(_message.Message):
     RECOVERIES_CLOSED_FIELD_NUMBER: _ClassVar[int]
     RECOMMENDATIONS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIONS_FIELD_NUMBER: _ClassVar[int]
     spec: _attach_pb2.JobSpec
     token: _ids_pb2.FencingToken
     cycle: int
@@ -155,7 +184,8 @@ class Job(_message.Message):
     recoveries_closed: int
     recommendations: _containers.RepeatedCompositeFieldContainer[RecommendationCount]
     progress: _progress_pb2.ProgressCount
-    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCount, _Mapping]] = ...) -> None: ...
+    exclusions: _containers.RepeatedCompositeFieldContainer[Exclusion]
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCount, _Mapping]] = ..., exclusions: _Optional[_Iterable[_Union[Exclusion, _Mapping]]] = ...) -> None: ...
 
 class Ledger(_message.Message):
     __slots__ = ("begun", "reached", "doing", "productive", "lost", "detection", "teardown", "rendezvous", "start", "restore", "waiting", "lost_steps", "unmeasured")
@@ -288,34 +318,40 @@ class ListNodesResponse(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
 
 class ExcludeNodeRequest(_message.Message):
-    __slots__ = ("request_id", "job_id", "node_id", "reason", "lasts")
+    __slots__ = ("request_id", "job_id", "node_id", "reason", "lasts", "by")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     LASTS_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     job_id: str
     node_id: str
     reason: str
     lasts: _duration_pb2.Duration
-    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., reason: _Optional[str] = ..., lasts: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    by: str
+    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., reason: _Optional[str] = ..., lasts: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., by: _Optional[str] = ...) -> None: ...
 
 class ExcludeNodeResponse(_message.Message):
-    __slots__ = ("node",)
+    __slots__ = ("node", "warning")
     NODE_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     node: Node
-    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+    warning: str
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ..., warning: _Optional[str] = ...) -> None: ...
 
 class ReadmitNodeRequest(_message.Message):
-    __slots__ = ("request_id", "job_id", "node_id")
+    __slots__ = ("request_id", "job_id", "node_id", "by")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     job_id: str
     node_id: str
-    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ...) -> None: ...
+    by: str
+    def __init__(self, request_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class ReadmitNodeResponse(_message.Message):
     __slots__ = ("node",)
