@@ -51,6 +51,11 @@ class Violation(AssertionError):
     """An invariant is broken."""
 
 
+def _fail_if(broken: str) -> None:
+    if broken:
+        raise Violation(f"S4: {broken}")
+
+
 class Oracle:
     """Told of everything; remembers what it needs to judge the next thing."""
 
@@ -129,7 +134,7 @@ class Oracle:
         """Facts that later ones are judged by."""
         match fact:
             case rm.NodeExcluded():
-                self._holds("S4", self.out.excluded(fact, live))
+                _fail_if(self.out.excluded(fact, live))
             case rm.NodeReadmitted():
                 self.out.readmitted(fact, live)
             case rm.SplitRuledOut(generation, because):
@@ -148,7 +153,7 @@ class Oracle:
             self.fail("S2", f"generation {generation} is formed after {max(self.formed)}")
         if generation <= self.highest_presented:
             self.fail("S2", f"generation {generation} is formed, a launcher had presented {self.highest_presented}")
-        self._holds("S4", self.out.formed(formation))
+        _fail_if(self.out.formed(formation))
         spec = live.spec
         assert spec is not None
         if len(formation.assignments) != spec.min_nodes:
@@ -159,10 +164,6 @@ class Oracle:
         self.formed[generation] = formation
         if formation.incident is not None:
             self.restarts[int(formation.attempt)] += 1
-
-    def _holds(self, invariant: str, broken: str) -> None:
-        if broken:
-            self.fail(invariant, broken)
 
     def _budget(self, live: rm.Job) -> None:
         if live.spec is None:
