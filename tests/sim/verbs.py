@@ -13,13 +13,14 @@ from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, Reque
 from resurge_rendezvous.core import model as rm
 from tests.sim.control_verbs import ControlVerbs
 from tests.sim.launcher import Launcher
+from tests.sim.machine_verbs import MachineVerbs
 from tests.sim.model_worker import Process
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 
-class Verbs(ControlVerbs):
+class Verbs(ControlVerbs, MachineVerbs):
     """The verbs of a world."""
 
     # -------------------------------------------------------------------------------------------------- launchers
@@ -49,39 +50,6 @@ class Verbs(ControlVerbs):
     def kill_launcher(self: World, node: str, at_s: float | None = None, back_after_s: float | None = None) -> None:
         """SIGKILL of a node's launcher; its workers die with it."""
         self.at(at_s, lambda: self._take_down(node, back_after_s, lambda launcher: launcher.kill(), "is killed"))
-
-    def power_off(self: World, node: str, at_s: float | None = None, back_after_s: float | None = None) -> None:
-        """A machine goes without a word."""
-
-        def act() -> None:
-            self._lose_power(node, back_after_s)
-
-        self.at(at_s, act)
-
-    def _lose_power(self: World, node: str, back_after_s: float | None) -> None:
-        machine = self.machine_of(node)
-        self._boots[machine] = self._boots.get(machine, 0) + 1
-        self._take_down(node, back_after_s, lambda launcher: launcher.vanish(), "loses power")
-
-    def replace_machine(self: World, node: str, at_s: float | None = None, back_after_s: float = 3.0) -> None:
-        """A machine goes without a word, and another comes under the same names."""
-
-        def act() -> None:
-            self._lose_power(node, None)
-            self.machines[node] = f"{self.machine_of(node)}+"
-            self.after(back_after_s, partial(self._start_anew, node), coming=True)
-
-        self.at(at_s, act)
-
-    def rename(self: World, node: str, name: str, at_s: float | None = None) -> None:
-        """A node's launcher dies, and one of another name starts on its machine."""
-
-        def act() -> None:
-            self.kill_launcher(node)
-            self.machines[name] = self.machine_of(node)
-            self._start_anew(name)
-
-        self.at(at_s, act)
 
     def _take_down(
         self: World, node: str, back_after_s: float | None, how: Callable[[Launcher], None], what: str

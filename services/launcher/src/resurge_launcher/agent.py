@@ -196,7 +196,7 @@ class _Agent:
             local_world_size=settings.nproc_per_node,
             term_timeout_s=settings.term_timeout_s,
             on_lost_control=m.OnLostControl(settings.on_lost_control.value),
-            on_excluded=m.OnExcluded(settings.on_excluded.value),
+            on_excluded=m.OnExcluded(settings.excluding.then.value),
             pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
             progress=settings.progress.source,
             reads_marker=self._marker is not None,

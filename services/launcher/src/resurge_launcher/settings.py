@@ -104,11 +104,12 @@ class StreamChoice:
 
 @dataclass(frozen=True, slots=True)
 class Excluding:
-    """What verdicts may exclude, and who is told of exclusions."""
+    """What verdicts may exclude, who is told of exclusions, and what an excluded launcher does."""
 
     max_share: float = 0.2  # of the nodes, within the window
     window_s: float = 3600.0
     file: Path | None = None  # written by the control plane that is started here
+    then: OnExcluded = OnExcluded.PARK  # what this launcher does when its machine is excluded
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,6 @@ class RunSettings:
     given_limits: Mapping[str, float] = field(default_factory=dict)  # those that were given, not derived
     rank_heartbeat_limit_s: float | None = 60.0  # None: a worker is never called hung
     on_lost_control: OnLostControl = OnLostControl.KEEP
-    on_excluded: OnExcluded = OnExcluded.PARK
     progress: ProgressRules = field(default_factory=ProgressRules)
     checkpoint_marker: Path | None = None  # the file that names the newest completed checkpoint
     signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)

@@ -49,7 +49,6 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     job_id = job_id_of(resolved, here, several=endpoint is not None)
     given_limits = given_limits_of(resolved, conf.limits)
     limits = limits_of(resolved, given_limits)
-    hang = resolved["hang_limit_s"]
     serve_here = _serves_here(endpoint, conf.is_host)
     settings = RunSettings(
         job_id=job_id,
@@ -80,9 +79,8 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         config_path=config,
         limits=limits,
         given_limits=given_limits,
-        rank_heartbeat_limit_s=None if hang.is_given and hang.value is None else limits.hang_limit_s,
+        rank_heartbeat_limit_s=_heartbeat_limit_s(resolved["hang_limit_s"], limits),
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
-        on_excluded=OnExcluded(resolved["on_excluded"].value),
         progress=progress_of(resolved),
         checkpoint_marker=_path_or_none(resolved["checkpoint_iteration_file"]),
         signals_to_handle=resolved["signals_to_handle"].value,
@@ -104,8 +102,16 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
 
 
 def _excluding_of(resolved: Resolved) -> Excluding:
-    share, window = resolved["max_excluded_share"].value, resolved["exclusion_window_s"].value
-    return Excluding(share, window, _path_or_none(resolved["exclusion_file"]))
+    return Excluding(
+        max_share=resolved["max_excluded_share"].value,
+        window_s=resolved["exclusion_window_s"].value,
+        file=_path_or_none(resolved["exclusion_file"]),
+        then=OnExcluded(resolved["on_excluded"].value),
+    )
+
+
+def _heartbeat_limit_s(item: Sourced, limits: TimeLimits) -> float | None:
+    return None if item.is_given and item.value is None else limits.hang_limit_s
 
 
 def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
