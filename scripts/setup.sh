@@ -44,8 +44,8 @@ fi
 
 echo "setup: installing into $venv"
 install -r requirements-dev.txt \
-    -e libs/api -e libs/common -e services/rendezvous -e services/restart_policy -e services/launcher -e services/host \
-    -e worker_sdk
+    -e libs/api -e libs/common -e services/rendezvous -e services/restart_policy -e services/launcher \
+    -e services/log_aggregator -e services/host -e worker_sdk
 
 pip_torch() {
     # shellcheck disable=SC2086  # several arguments are meant

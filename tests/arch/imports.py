@@ -19,6 +19,7 @@ API_ROOMS: dict[str, frozenset[str]] = {
     "resurge_libs": frozenset(),
     "resurge_rendezvous": frozenset({"common", "journal", "policy", "rendezvous"}),
     "resurge_restart_policy": frozenset({"common", "policy", "rendezvous"}),
+    "resurge_log_aggregator": frozenset({"common", "logs"}),
     "resurge_launcher": frozenset({"common", "policy", "rendezvous"}),
     "resurge_host": frozenset(),
     "resurge": frozenset(),
@@ -98,7 +99,7 @@ def foreign_rooms(name: str, wanted: Iterable[str]) -> list[str]:
 
 def host_reaches_past_module(wanted: Iterable[str]) -> list[str]:
     """What the host imports of a service beyond its `module`."""
-    services = ("resurge_rendezvous", "resurge_restart_policy", "resurge_launcher")
+    services = ("resurge_rendezvous", "resurge_restart_policy", "resurge_log_aggregator", "resurge_launcher")
     return sorted(
         want
         for want in wanted

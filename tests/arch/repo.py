@@ -15,6 +15,7 @@ SOURCE_ROOTS = (
     "services/launcher/src",
     "services/rendezvous/src",
     "services/restart_policy/src",
+    "services/log_aggregator/src",
     "worker_sdk/src",
 )
 GENERATED_SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")

@@ -14,6 +14,7 @@ DISTRIBUTIONS = (
     "libs/common",
     "services/rendezvous",
     "services/restart_policy",
+    "services/log_aggregator",
     "services/host",
     "services/launcher",
 )

@@ -10,7 +10,11 @@ import pytest
 from tests.arch import repo
 
 DISTRIBUTIONS = sorted(str(PurePosixPath(name).parent) for name in repo.files() if name.endswith("/pyproject.toml"))
-SERVICES = {"services/rendezvous": "resurge_rendezvous", "services/restart_policy": "resurge_restart_policy"}
+SERVICES = {
+    "services/rendezvous": "resurge_rendezvous",
+    "services/restart_policy": "resurge_restart_policy",
+    "services/log_aggregator": "resurge_log_aggregator",
+}
 SERVICE_PARTS = ("core/__init__.py", "settings.py", "wire.py", "servicer.py", "module.py", "__main__.py")
 PAGE_LINES = {"README.md": 60, "ARCHITECTURE.md": 250, "STYLE.md": 150, "GLOSSARY.md": 60}
 

@@ -97,16 +97,16 @@ class PushRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[PushHello, _Mapping]] = ..., open: _Optional[_Iterable[_Union[OpenSource, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
 
 class SourceAck(_message.Message):
-    __slots__ = ("number", "durable", "ended", "rewind")
+    __slots__ = ("number", "durable", "ended", "next")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
-    REWIND_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     number: int
     durable: int
     ended: bool
-    rewind: bool
-    def __init__(self, number: _Optional[int] = ..., durable: _Optional[int] = ..., ended: bool = ..., rewind: bool = ...) -> None: ...
+    next: int
+    def __init__(self, number: _Optional[int] = ..., durable: _Optional[int] = ..., ended: bool = ..., next: _Optional[int] = ...) -> None: ...
 
 class PushResponse(_message.Message):
     __slots__ = ("acks", "window", "trouble")

@@ -1,0 +1,232 @@
+"""One file with its index: appends blocks in one order for both, and finds its way back after a crash.
+
+Used by one thread for writing, and by one for syncing. Decides nothing about which block is wanted.
+
+The text of a block is written first, then its index record; nothing is acknowledged before both are there. So what
+stands behind the last indexed block was acknowledged to nobody and is cut off when the file is opened again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from resurge_log_aggregator import index
+from resurge_log_aggregator.core.model import BlockHead, Follows, LogKey, SourceKey, SourceState
+from resurge_log_aggregator.core.step import place
+
+IOV_MAX = 512
+CHECK_BYTES = 1 << 20
+
+
+class FileTaken(OSError):
+    """Another process writes this file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One block to be appended."""
+
+    key: SourceKey
+    world_size: int
+    head: BlockHead
+    text: bytes
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a source is."""
+
+    upto: int
+    ended: bool
+
+
+class LogFile:
+    """An open file and its index."""
+
+    def __init__(self, path: Path, job: str, key: LogKey) -> None:
+        """Open or create both, and recover. Raises OSError, FileTaken, index.NotAnIndex."""
+        self.path, self.key = path, key
+        self.index_path = index_path(path)
+        self.sources: dict[SourceKey, SourceState] = {}
+        """As recovered; afterwards the book's."""
+        self._numbers: dict[SourceKey, int] = {}
+        self._dirty: dict[SourceKey, Reached] = {}
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._index_fd = os.open(self.index_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._claim()
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError:
+            os.close(self._index_fd)
+            raise
+        try:
+            self._recover(job)
+        except (OSError, index.NotAnIndex):
+            self.close()
+            raise
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._index_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileTaken(f"{self.path} is written by another process") from None
+
+    # --- recovery ---
+
+    def _recover(self, job: str) -> None:
+        size = os.fstat(self._fd).st_size
+        data = _read_all(self._index_fd)
+        if b"\n" not in data[len(index.MAGIC) :]:  # new, or torn within its first write
+            head = index.header(job, self.key, size)
+            os.ftruncate(self._index_fd, 0)
+            os.pwrite(self._index_fd, head, 0)
+            self._index_at, self._at = len(head), size
+            return
+        self._index_at, self._at = index.read_header(data, job, self.key)
+        self._take_records(data, size)
+        os.ftruncate(self._index_fd, self._index_at)
+        if size > self._at:  # written, but never acknowledged
+            os.ftruncate(self._fd, self._at)
+
+    def _take_records(self, data: bytes, size: int) -> None:
+        marks = [
+            record.position for record, _ in index.decode(data, self._index_at) if isinstance(record, index.MarkRecord)
+        ]
+        trusted = max(marks, default=0)
+        keys: dict[int, SourceKey] = {}
+        for record, behind in index.decode(data, self._index_at):
+            match record:
+                case index.SourceRecord(number, key, world_size):
+                    keys[number] = key
+                    self._numbers[key] = number
+                    self.sources.setdefault(key, SourceState(key, world_size))
+                case index.BlockRecord():
+                    if not self._is_there(record, size, trusted) or record.number not in keys:
+                        return
+                    placed = place(self.sources[keys[record.number]], record.head)
+                    if not isinstance(placed, Follows):
+                        return
+                    self.sources[keys[record.number]] = placed.after
+                    self._at = record.end_position
+                case index.MarkRecord():
+                    pass
+            self._index_at = behind
+
+    def _is_there(self, record: index.BlockRecord, size: int, trusted: int) -> bool:
+        if record.position != self._at or record.end_position > size:
+            return False
+        return record.end_position <= trusted or _checksum(self._fd, record) == record.checksum
+
+    # --- writing ---
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self._at
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write the blocks, then their index. Raises OSError, and then nothing of them counts as written."""
+        _write_all(self._fd, [entry.text for entry in entries if entry.text], self._at)
+        at, records = self._at, []
+        numbers = dict(self._numbers)
+        for entry in entries:
+            number = numbers.get(entry.key)
+            if number is None:
+                number = numbers[entry.key] = len(numbers)
+                records.append(index.encode(index.SourceRecord(number, entry.key, entry.world_size)))
+            record = index.BlockRecord(number, entry.head, at, zlib.crc32(entry.text), entry.at)
+            records.append(index.encode(record))
+            at += entry.head.size
+        blob = b"".join(records)
+        with self._lock:
+            _write_all(self._index_fd, [blob], self._index_at)
+            self._numbers, self._at, self._index_at = numbers, at, self._index_at + len(blob)
+            for entry in entries:
+                self._dirty[entry.key] = Reached(entry.head.end, entry.head.ends)
+
+    def taken(self) -> tuple[dict[SourceKey, Reached], int]:
+        """What was written since the last call, and the position behind it: to be called durable after `sync`."""
+        with self._lock:
+            dirty, self._dirty = self._dirty, {}
+            return dirty, self._at
+
+    def give_back(self, dirty: dict[SourceKey, Reached]) -> None:
+        """A sync failed: what it was for is still to be made durable."""
+        with self._lock:
+            self._dirty = {**dirty, **self._dirty}
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was written that is not called durable yet."""
+        return bool(self._dirty)
+
+    def sync(self) -> None:
+        """Make all that was written before durable, the data before its index. Raises OSError."""
+        os.fdatasync(self._fd)
+        os.fdatasync(self._index_fd)
+
+    def mark(self, position: int) -> None:
+        """Note that the data before `position` is durable. Raises OSError."""
+        blob = index.encode(index.MarkRecord(position))
+        with self._lock:
+            _write_all(self._index_fd, [blob], self._index_at)
+            self._index_at += len(blob)
+
+    def has_vanished(self) -> bool:
+        """Whether the path no longer leads to this file."""
+        try:
+            now, mine = os.stat(self.path), os.fstat(self._fd)
+        except FileNotFoundError:
+            return True
+        return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino)
+
+    def close(self) -> None:
+        """Close both; what was written stays."""
+        os.close(self._fd)
+        os.close(self._index_fd)
+
+
+def index_path(path: Path) -> Path:
+    """Where the index of a file is: beside it, hidden."""
+    return path.with_name(f".{path.name}.index")
+
+
+def _write_all(fd: int, parts: Sequence[bytes], at: int) -> None:
+    """Write all parts from `at` on. Raises OSError; what was written by then is written over the next time."""
+    queue = [memoryview(part) for part in parts]
+    first = 0
+    while first < len(queue):
+        written = os.pwritev(fd, queue[first : first + IOV_MAX], at)
+        at += written
+        while first < len(queue) and written >= len(queue[first]):
+            written -= len(queue[first])
+            first += 1
+        if written:
+            queue[first] = queue[first][written:]
+
+
+def _read_all(fd: int) -> bytes:
+    parts, at = [], 0
+    while part := os.pread(fd, CHECK_BYTES, at):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)
+
+
+def _checksum(fd: int, record: index.BlockRecord) -> int:
+    checksum, at = 0, record.position
+    while at < record.end_position:
+        part = os.pread(fd, min(CHECK_BYTES, record.end_position - at), at)
+        if not part:
+            return -1
+        checksum = zlib.crc32(part, checksum)
+        at += len(part)
+    return checksum

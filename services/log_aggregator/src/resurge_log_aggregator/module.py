@@ -1,0 +1,47 @@
+"""The log aggregator as a module of a host. Binds settings, book and servicer together; decides nothing."""
+
+from __future__ import annotations
+
+import grpc.aio
+
+from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
+from resurge_libs.hosting.module import Module, ModulePorts, Target
+from resurge_log_aggregator.book import Book, Places
+from resurge_log_aggregator.servicer import LogAggregatorServicer
+from resurge_log_aggregator.settings import MIB, LogSettings
+
+NAME = "log_aggregator"
+SERVICE = logs_pb2.DESCRIPTOR.services_by_name["LogAggregatorService"].full_name
+
+
+class LogAggregatorModule:
+    """The log aggregator in a host; all it keeps lies in the files and their indexes."""
+
+    service_names = (SERVICE,)
+
+    def __init__(self, settings: LogSettings, ports: ModulePorts) -> None:
+        self._settings = settings
+        places = Places(settings.prefix(), settings.launcher_path())
+        self.book = Book(places, settings.rules(), ports.job_id)
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Add the servicer."""
+        servicer = LogAggregatorServicer(self.book, self._settings.window_mib * MIB)
+        logs_pb2_grpc.add_LogAggregatorServiceServicer_to_server(servicer, server)
+
+    async def start(self) -> None:
+        """Begin to write, and take up the files of an earlier run."""
+        self.book.start()
+        await self.book.open_known()
+
+    async def stop(self) -> None:
+        """Make durable what came; what cannot be is named."""
+        await self.book.stop(self._settings.stop_limit_s)
+
+
+def build(settings: LogSettings, ports: ModulePorts) -> Module:
+    """The log aggregator with these settings. Raises UsageProblem for a path that cannot be."""
+    return LogAggregatorModule(settings, ports)
+
+
+TARGET = Target(NAME, LogSettings, build, keeps_state=False)

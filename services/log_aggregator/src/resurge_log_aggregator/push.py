@@ -1,0 +1,145 @@
+"""One sender's stream: sources and blocks come up, acknowledgements go down. Decides nothing about blocks.
+
+A malformed message ends this stream with its refusal and harms no other; the sender begins anew from what is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from resurge_api.logs.v1 import logs_pb2
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.refusals import BadRequest, RpcProblem
+from resurge_libs.obs import log
+from resurge_libs.rpc.errors import because_to_proto
+from resurge_log_aggregator import wire
+from resurge_log_aggregator.book import Book
+from resurge_log_aggregator.core.model import SourceKey, SourceState
+
+HELLO_LIMIT_S = 10.0
+SOURCES_MAX = 65_536
+
+
+class PushStream:
+    """One sender, from its first message to its end."""
+
+    def __init__(self, book: Book, window_bytes: int) -> None:
+        self._book, self._window_bytes = book, window_bytes
+        self._keys: dict[int, SourceKey] = {}
+        self._numbers: dict[SourceKey, int] = {}
+        self._acks: dict[int, logs_pb2.SourceAck] = {}
+        self._trouble: str | None = None
+        self._wake = asyncio.Event()
+        self._problem: BaseException | None = None
+        self._is_done = False
+        self._sender = ""
+
+    # --- told by the book ---
+
+    def ack(self, key: SourceKey, state: SourceState, go_on_from: int | None = None) -> None:
+        """Answer with how far the source is."""
+        number = self._numbers.get(key)
+        if number is None:
+            return
+        ack = logs_pb2.SourceAck(number=number, durable=state.durable, ended=state.end_is_durable)
+        before = self._acks.get(number)
+        if go_on_from is not None:
+            ack.next = go_on_from
+        elif before is not None and before.HasField("next"):
+            ack.next = before.next
+        self._acks[number] = ack
+        self._wake.set()
+
+    def trouble(self, sentence: str) -> None:
+        """Tell the sender why acknowledgements are late."""
+        self._trouble = sentence
+        self._wake.set()
+
+    # --- the stream ---
+
+    async def answers(self, requests: AsyncIterator[Any]) -> AsyncIterator[logs_pb2.PushResponse]:
+        """All that goes down, until the sender has closed its side or is refused. Raises RpcProblem."""
+        reader = asyncio.create_task(self._read(requests))
+        self._book.listen(self)
+        try:
+            yield logs_pb2.PushResponse(window=self._window_bytes)
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                if self._acks or self._trouble is not None:
+                    yield self._answer()
+                if self._problem is not None:
+                    raise self._problem
+                if self._is_done and not self._has_open_ends():
+                    return
+        finally:
+            reader.cancel()
+            self._book.forget(self)
+
+    def _answer(self) -> logs_pb2.PushResponse:
+        response = logs_pb2.PushResponse(acks=self._acks.values())
+        self._acks = {}
+        if self._trouble is not None:
+            code = Reason.LOG_NOT_WRITTEN if self._trouble else Reason.NOTHING_CHANGED
+            if self._trouble:
+                response.trouble.CopyFrom(because_to_proto(Because(code, self._trouble)))
+            else:
+                response.trouble.SetInParent()
+            self._trouble = None
+        return response
+
+    def _has_open_ends(self) -> bool:
+        """A sender that closed its side still wants to know what became of the last blocks."""
+        return any(self._book.is_pending(key) for key in self._numbers)
+
+    async def _read(self, requests: AsyncIterator[Any]) -> None:
+        try:
+            messages = aiter(requests)
+            await self._introduced(messages)
+            async for message in messages:
+                await self._take(message)
+            self._is_done = True
+        except RpcProblem as problem:
+            log.event("sender_refused", sender=self._sender, sentence=str(problem))
+            self._problem = problem
+        except Exception as error:  # task root: what cannot be read at all costs its own stream only
+            log.event("message_unreadable", sender=self._sender, error=repr(error))
+            self._problem = BadRequest.of("message", "could not be read: it is malformed or of another release")
+        self._wake.set()
+
+    async def _introduced(self, messages: Any) -> None:
+        try:
+            first = await asyncio.wait_for(anext(messages), HELLO_LIMIT_S)
+        except (TimeoutError, StopAsyncIteration):
+            raise BadRequest.of("hello", f"is missing; it must come within {HELLO_LIMIT_S:g} s") from None
+        if not first.HasField("hello"):
+            raise BadRequest.of("hello", "is missing; the first message of a stream introduces the sender")
+        wire.check_hello(first.hello, self._book.job)
+        self._sender = first.hello.sender
+        await self._take(first)
+
+    async def _take(self, message: logs_pb2.PushRequest) -> None:
+        for opened in message.open:
+            await self._open(opened)
+        if not message.blocks:
+            return
+        await self._book.room()
+        now = time.time()
+        for block in message.blocks:
+            key = self._keys.get(block.number)
+            if key is None:
+                raise BadRequest.of("blocks.number", f"{block.number} was never opened on this stream")
+            self._book.take(key, wire.head_of(block), block.text, now)
+
+    async def _open(self, opened: logs_pb2.OpenSource) -> None:
+        if opened.number in self._keys:
+            raise BadRequest.of("open.number", f"{opened.number} is in use on this stream")
+        if len(self._keys) >= SOURCES_MAX:
+            raise BadRequest.of("open", f"no more than {SOURCES_MAX} sources go over one stream")
+        key, world_size = wire.source_of(opened)
+        self._keys[opened.number] = key
+        self._numbers[key] = opened.number
+        await self._book.open_source(key, world_size, self)

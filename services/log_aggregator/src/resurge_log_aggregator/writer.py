@@ -1,0 +1,197 @@
+"""The two threads that touch the disk: one appends, one syncs. A disk that fails or hangs costs them, nobody else.
+
+Appending goes on in the order of arrival. What cannot be written is kept and tried again, as often as it takes; who
+asks is told why. Decides nothing about blocks: each was placed before it came here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from resurge_log_aggregator.core.model import SourceKey
+from resurge_log_aggregator.log_file import Entry, LogFile, Reached
+
+RETRY_S = 1.0
+STUCK_AFTER_S = 5.0
+GROUP_MAX = 1_024
+"""Blocks that go to the disk in one call."""
+
+
+class SyncMode(StrEnum):
+    """When a block counts as durable."""
+
+    NONE = "none"
+    """When the kernel has it: survives the death of every process, not a loss of power."""
+    INTERVAL = "interval"
+    """When the disk has it; the disk is asked once per interval."""
+    ACK = "ack"
+    """When the disk has it; the disk is asked at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRules:
+    """How the threads work."""
+
+    sync: SyncMode = SyncMode.INTERVAL
+    interval_s: float = 1.0
+    queue_bytes_max: int = 256 * 1024 * 1024
+    """Text that waits for the disk at most; above it streams are not read."""
+
+
+Told = Callable[[LogFile, Mapping[SourceKey, Reached], bool], None]
+"""What was written of a file, and whether it is durable. Called on a thread of the writer."""
+
+
+class Writer:
+    """Appends what it is given. Started once, stopped once."""
+
+    def __init__(self, rules: WriterRules, told: Told, trouble_changed: Callable[[], None]) -> None:
+        self._rules, self._told, self._trouble_changed = rules, told, trouble_changed
+        self._queue: deque[tuple[LogFile, Entry]] = deque()
+        self._wake = threading.Condition()
+        self._sync_wake = threading.Event()
+        self._queued_bytes = 0
+        self._busy_since: float | None = None
+        self._stopping = False
+        self._files: dict[int, LogFile] = {}
+        self._troubles: dict[str, str] = {}
+        self._appender = threading.Thread(target=self._append_all, name="resurge-log-append", daemon=True)
+        self._syncer = threading.Thread(target=self._sync_all, name="resurge-log-sync", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._appender.start()
+        self._syncer.start()
+
+    def add_file(self, file: LogFile) -> None:
+        """Sync this file from now on."""
+        with self._wake:
+            self._files[id(file)] = file
+
+    def put(self, file: LogFile, entries: Sequence[Entry]) -> None:
+        """Have blocks appended, in this order."""
+        with self._wake:
+            self._queue.extend((file, entry) for entry in entries)
+            self._queued_bytes += sum(entry.head.size for entry in entries)
+            self._wake.notify()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should be read from anybody."""
+        return self._queued_bytes >= self._rules.queue_bytes_max
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing gets on, in words; empty when it does."""
+        since = self._busy_since
+        if since is not None and time.monotonic() - since > STUCK_AFTER_S:
+            return f"the disk has not answered for {time.monotonic() - since:.0f} s"
+        return "; ".join(self._troubles.values())
+
+    def stop(self, limit_s: float) -> bool:
+        """Write and sync what is left, for at most so long; whether all of it is durable."""
+        give_up_at = time.monotonic() + limit_s
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        self._appender.join(max(0.0, give_up_at - time.monotonic()))
+        self._sync_wake.set()
+        self._syncer.join(max(0.0, give_up_at - time.monotonic()))
+        return not self._queue and not any(file.is_dirty for file in self._files.values())
+
+    # --- appending ---
+
+    def _append_all(self) -> None:
+        while True:
+            group = self._next_group()
+            if group is None:
+                return
+            file, entries = group
+            self._busy_since = time.monotonic()
+            problem = self._append(file, entries)
+            self._busy_since = None
+            self._note(f"append {file.path}", problem)
+            if problem is not None:
+                self._put_back(file, entries)
+                if self._wait_or_stop(RETRY_S):
+                    return
+                continue
+            with self._wake:
+                self._queued_bytes -= sum(entry.head.size for entry in entries)
+            self._told(file, _reached(entries), False)
+            if self._rules.sync is not SyncMode.INTERVAL:
+                self._sync_wake.set()
+
+    def _next_group(self) -> tuple[LogFile, list[Entry]] | None:
+        """The oldest blocks that go into one file, up to the first of another file."""
+        with self._wake:
+            while not self._queue:
+                if self._stopping:
+                    return None
+                self._wake.wait()
+            file = self._queue[0][0]
+            entries: list[Entry] = []
+            while self._queue and self._queue[0][0] is file and len(entries) < GROUP_MAX:
+                entries.append(self._queue.popleft()[1])
+            return file, entries
+
+    def _put_back(self, file: LogFile, entries: list[Entry]) -> None:
+        with self._wake:
+            self._queue.extendleft((file, entry) for entry in reversed(entries))
+
+    def _append(self, file: LogFile, entries: list[Entry]) -> str | None:
+        try:
+            file.append(entries)
+        except OSError as error:
+            return f"{file.path} cannot be written: {error.strerror}"
+        return None
+
+    # --- syncing ---
+
+    def _sync_all(self) -> None:
+        while not (self._stopping and not self._appender.is_alive()):
+            self._sync_wake.wait(self._rules.interval_s)
+            self._sync_wake.clear()
+            for file in list(self._files.values()):
+                self._sync(file)
+        for file in list(self._files.values()):
+            self._sync(file)
+
+    def _sync(self, file: LogFile) -> None:
+        dirty, position = file.taken()
+        if not dirty:
+            return
+        try:
+            if self._rules.sync is not SyncMode.NONE:
+                file.sync()
+                file.mark(position)
+        except OSError as error:
+            file.give_back(dirty)
+            self._note(f"sync {file.path}", f"{file.path} cannot be made durable: {error.strerror}")
+            return
+        self._note(f"sync {file.path}", None)
+        self._told(file, dirty, True)
+
+    # --- trouble ---
+
+    def _note(self, what: str, problem: str | None) -> None:
+        if self._troubles.get(what) == problem:
+            return
+        if problem is None:
+            self._troubles = {name: why for name, why in self._troubles.items() if name != what}
+        else:
+            self._troubles = {**self._troubles, what: problem}
+        self._trouble_changed()
+
+    def _wait_or_stop(self, for_s: float) -> bool:
+        with self._wake:
+            return self._wake.wait_for(lambda: self._stopping, for_s)
+
+
+def _reached(entries: Sequence[Entry]) -> dict[SourceKey, Reached]:
+    return {entry.key: Reached(entry.head.end, entry.head.ends) for entry in entries}
