@@ -20,7 +20,8 @@ from pathlib import Path
 
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.worker import Command, WorkerProcess
-from resurge_launcher.warm.client import NotWarm, Plan, WarmStart
+from resurge_launcher.warm.client import NotWarm, WarmStart
+from resurge_launcher.warm.fork_server import Plan
 from resurge_libs.obs import log
 
 LIMIT_S = 40.0

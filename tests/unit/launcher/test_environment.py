@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from resurge.environment import read_environment
-from resurge_launcher.environment import NodeFacts, WorkerFiles, marks, worker_environment
+from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
+from resurge_launcher.node_environment import marks
 from tests.unit.launcher.core_world import run
 
 FILES = WorkerFiles(page="/dev/shm/p", error_file="/logs/0/4/error.json")

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from resurge_launcher import environment
+from resurge_launcher.node_environment import marks
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
 from resurge_libs.testing import wait_until_async
 
-MARKS = environment.marks("job-of-the-strays-test", "n0")
+MARKS = marks("job-of-the-strays-test", "n0")
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.local_socket import LocalSocket
 from resurge_launcher.marker import MarkerReader
+from resurge_launcher.node_environment import marks
 from resurge_launcher.node_lock import FILE_NAME as LOCK_NAME
 from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
@@ -146,7 +147,7 @@ class _Agent:
         log.configure(stream=cast(TextIO, OwnLines(self._funnel)), colours=self._colours)
         self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
         self._control = self._control_plane()
-        self._strays = Strays(loop, environment.marks(self._settings.job_id, self._settings.node_id), self._exempt)
+        self._strays = Strays(loop, marks(self._settings.job_id, self._settings.node_id), self._exempt)
         job, node = self._settings.job_id, self._settings.node_id
         self._courier = ControlCourier(self._where(), self._times, job, node, self._attempt)
         self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages, self._courier.carry)

@@ -5,6 +5,7 @@ Exit codes: those of `resurge run` are the job's; 2 for unusable input; 1 when a
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 VERSION = "0.1.0"
+RUN = "run"
+IMPORT_THRESHOLDS = (50_000, 20, 50)
+"""Of what a launcher imports hardly anything is garbage, and it lives for long: looking for some takes a twentieth."""
 
 # name: (module, what it does)
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
@@ -37,17 +41,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"resurge {VERSION}")
         return 0
-    return _dispatch(words)
+    if words[:1] != [RUN]:
+        return _dispatch(words)
+    usual = gc.get_threshold()
+    gc.set_threshold(*IMPORT_THRESHOLDS)
+    # first of all: what its fork server imports takes longer than all that the launcher does meanwhile
+    from resurge_launcher.commands import head_start
+
+    head = head_start.begin(words[1:])
+    try:
+        return _dispatch(words, head)
+    finally:
+        head.end()
+        gc.set_threshold(*usual)
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: list[str], head: Any = None) -> int:
     import click
 
     from resurge_launcher.usage import EXIT_USAGE, CommandFailed, UsageProblem, sentence_of
 
     name = words[0] if words and not words[0].startswith("-") else ""
     try:
-        result: Any = _group().main(args=words, prog_name="resurge", standalone_mode=False)
+        result: Any = _group().main(args=words, prog_name="resurge", standalone_mode=False, obj=head)
     except UsageProblem as problem:
         print(sentence_of(problem, name), file=sys.stderr)
         return EXIT_USAGE

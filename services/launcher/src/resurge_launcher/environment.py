@@ -10,21 +10,14 @@ from dataclasses import dataclass
 
 from resurge import environment as sdk
 from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.node_environment import KEPT_FROM_WORKERS, LAUNCHER, NODE_ID, defaults
 
-NODE_ID = "RESURGE_NODE_ID"
 INCARNATION = "RESURGE_INCARNATION"
-LAUNCHER = "RESURGE_LAUNCHER"
-"""Which process started the worker: its pid and its start, as `kernel.process_name` writes them."""
 ATTEMPT = "RESURGE_ATTEMPT"
 CYCLE_INFO = "RESURGE_CURRENT_CYCLE_INFO"
 """The record of the worker's own cycle."""
 NVRX_CYCLE_INFO = "NVRX_CURRENT_CYCLE_INFO"
 """The link to the newest cycle's record, under the name that tools for another launcher know."""
-JOB_TOKEN = "RESURGE_JOB_TOKEN"
-KEPT_FROM_WORKERS = (JOB_TOKEN,)
-"""The job's secret belongs to launchers and services; training code gets along without."""
-RESOLVER_OPTIONS = "timeout:1 attempts:1"
-"""A lost DNS reply costs a c10d store client 5 s by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +52,12 @@ class WorkerFiles:
     """The link to the newest record."""
 
 
-def marks(job_id: str, node_id: str) -> tuple[bytes, bytes]:
-    """What every process of this (job, node) carries in its environment."""
-    return f"{sdk.JOB_ID}={job_id}".encode(), f"{NODE_ID}={node_id}".encode()
-
-
 def worker_environment(
     run: RunGoal, node: NodeFacts, local_rank: int, files: WorkerFiles, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """The whole environment of the worker with this local rank."""
     environment = {name: value for name, value in inherited.items() if name not in KEPT_FROM_WORKERS}
-    environment.update(_defaults(node.local_world_size, inherited))
+    environment.update(defaults(node.local_world_size, inherited))
     environment.update(_torchrun(run, node, local_rank, files))
     environment.update(_own(run, node, files))
     # what an outer launcher may have left is never this worker's
@@ -83,27 +71,6 @@ def worker_environment(
         else:
             environment.pop(name, None)
     return environment
-
-
-def server_environment(
-    job_id: str, node_id: str, local_world_size: int, inherited: Mapping[str, str]
-) -> dict[str, str]:
-    """The environment of the fork server: what all workers of the node share, and marked as theirs.
-
-    OpenBLAS would start its threads when it is loaded; a worker sets their number after the fork.
-    """
-    environment = {name: value for name, value in inherited.items() if name not in KEPT_FROM_WORKERS}
-    environment.update(_defaults(local_world_size, inherited))
-    environment.update({sdk.JOB_ID: job_id, NODE_ID: node_id, "OPENBLAS_NUM_THREADS": "1"})
-    return environment
-
-
-def _defaults(local_world_size: int, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Only where the user says nothing."""
-    wanted = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "RES_OPTIONS": RESOLVER_OPTIONS, "PYTHONUNBUFFERED": "1"}
-    if local_world_size > 1:
-        wanted["OMP_NUM_THREADS"] = "1"
-    return {name: value for name, value in wanted.items() if name not in inherited}
 
 
 def _torchrun(run: RunGoal, node: NodeFacts, local_rank: int, files: WorkerFiles) -> dict[str, str]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pydantic
-import yaml
 from pydantic.fields import FieldInfo
 
 ENV_PREFIX = "RESURGE_"
@@ -178,6 +177,8 @@ def _from_yaml(
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml  # late: most processes have no file, and the parser costs start-up time
+
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -6,10 +6,6 @@ Decides nothing about the job. Everything is checked before anything starts.
 from __future__ import annotations
 
 import importlib
-import os
-import socket
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +13,14 @@ from typing import Any
 import click
 
 from resurge_launcher import settings as launcher_settings
-from resurge_launcher.commands.build import Surroundings, entry_of, prove_directories, run_settings
+from resurge_launcher.commands.build import entry_of, prove_directories, run_settings
+from resurge_launcher.commands.head_start import HeadStart, surroundings
 from resurge_launcher.commands.sources import ConfigFile, Sourced, listing, resolve
 from resurge_launcher.flags import GROUPS, OPTIONS, Option
 from resurge_launcher.settings import Entry, EntryKind, RunSettings
 from resurge_launcher.usage import UsageProblem
-from resurge_launcher.warm.plan import warm_start
+from resurge_launcher.warm.client import WarmStart
+from resurge_launcher.warm.plan import plan_of
 
 CONFIG_FLAG = "--ft-cfg-path"
 
@@ -112,16 +110,6 @@ def read_config(path_text: str | None, source: str) -> ConfigFile | None:
     return ConfigFile(path_text, content)
 
 
-def _surroundings(environ: Mapping[str, str]) -> Surroundings:
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    return Surroundings(
-        environ=environ,
-        host_name=socket.gethostname(),
-        run_name=f"run-{stamp}-{os.getpid()}",
-        python=sys.executable,
-    )
-
-
 def print_config(resolved: Mapping[str, Sourced], settings: RunSettings) -> None:
     """Each setting, its value and its source."""
     shown = {
@@ -147,8 +135,9 @@ def print_config(resolved: Mapping[str, Sourced], settings: RunSettings) -> None
 
 
 def _run(**given: Any) -> int:
-    typed = click.get_current_context().meta["typed"]
-    environ = launcher_settings.environment()
+    context = click.get_current_context()
+    typed, head = context.meta["typed"], context.obj or HeadStart(surroundings())
+    environ = head.here.environ
     config_source = CONFIG_FLAG if given["ft_cfg_path"] else "PET_FT_CFG_PATH"
     config = read_config(given["ft_cfg_path"] or environ.get("PET_FT_CFG_PATH"), config_source)
     resolved = resolve(given_flags(given, typed), environ, config)
@@ -156,18 +145,30 @@ def _run(**given: Any) -> int:
         entry = Entry(EntryKind.SCRIPT, "")
     else:
         entry = entry_of(resolved, tuple(given["command"]))
-    settings = run_settings(resolved, entry, _surroundings(environ), Path(config.path) if config else None)
+    settings = run_settings(resolved, entry, head.here, Path(config.path) if config else None)
     if given["print_config"]:
         print_config(resolved, settings)
         return 0
     prove_directories(resolved, settings)
     for sentence in settings.notices:
         click.echo(f"resurge: {sentence}", err=True)
-    warm = warm_start(settings)
+    warm = _warm(settings, head)
     launcher_settings.calm_grpc()
     # late: gRPC costs start-up time, and bad input needs none of it
     agent = importlib.import_module("resurge_launcher.agent")
     return int(agent.run(settings, warm))
+
+
+def _warm(settings: RunSettings, head: HeadStart) -> WarmStart | None:
+    """The keeper of the fork server, which has its head start already or is started now."""
+    plan = plan_of(settings)
+    begun = head.claim(plan)
+    if plan is None:
+        return None
+    warm = WarmStart(plan, begun)
+    if begun is None:
+        warm.begin()
+    return warm
 
 
 command = RunCommand(

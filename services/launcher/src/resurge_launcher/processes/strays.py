@@ -13,7 +13,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection
 
-from resurge_launcher.environment import LAUNCHER
+from resurge_launcher.node_environment import LAUNCHER
 from resurge_launcher.processes import kernel
 
 RESCAN_S = 0.02

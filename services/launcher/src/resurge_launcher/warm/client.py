@@ -10,29 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import select
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.worker import Command, WorkerProcess
-from resurge_launcher.warm import orders
+from resurge_launcher.warm import fork_server, orders
+from resurge_launcher.warm.fork_server import ForkServer, Plan
 from resurge_launcher.warm.inherited import order_for
 from resurge_launcher.warm.store_keeper import StoreProcess
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.obs import log
 
-ENTRY = Path(__file__).with_name("entry.py")
-SOURCE_ROOT = Path(__file__).parents[2]
-DEATH_LOCK = "death_lock.py"
-"""The one file of the worker SDK that the server loads, by its path: the package is the program's to import."""
 WARM_UP_LIMIT_S = 20.0
 """A start waits so long at most for imports that its workers would have to make themselves."""
 ORDER_LIMIT_S = 3.0
@@ -44,31 +37,6 @@ FAILURES_LIMIT = 5
 SAID_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which server is kept."""
-
-    python: str
-    kind: str
-    """orders.SCRIPT or orders.MODULE."""
-    program: str
-    args: Sequence[str]
-    preload: Sequence[str]
-    environ: Mapping[str, str]
-
-    def argv(self, fd: int) -> list[str]:
-        """The server's command line; the program stands at its end, where people look for it."""
-        words = [self.python, "-u", str(ENTRY), str(SOURCE_ROOT), _death_lock(), str(fd), str(os.getpid())]
-        return [*words, self.kind, ",".join(self.preload), self.program, *self.args]
-
-
-def _death_lock() -> str:
-    """Where the file is; empty, and workers do without, where the SDK is not one of files."""
-    sdk = importlib.util.find_spec("resurge")
-    folders = sdk.submodule_search_locations if sdk is not None else None
-    return next((str(path) for folder in folders or () if (path := Path(folder) / DEATH_LOCK).is_file()), "")
-
-
 class NotWarm(Exception):
     """No worker was started; exec must do it."""
 
@@ -77,26 +45,15 @@ class NotWarm(Exception):
         self.because = Because(Reason.STARTED_COLD, sentence)
 
 
-@dataclass
-class _Server:
-    """One server process."""
-
-    popen: subprocess.Popen[bytes]
-    pidfd: int
-    control: socket.socket
-    said: int
-    began_at: float
-    is_ready: bool = False
-
-
 class WarmStart:
     """Keeps one fork server; `begin` at once, `attach` when there is an event loop."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, begun: ForkServer | None = None) -> None:
+        """With `begun` a server of this plan is kept that was started before."""
         self._plan = plan
-        self._server: _Server | None = None
+        self._server = begun
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._absent = "the fork server was not started"
+        self._absent = "the fork server has not finished its imports" if begun else "the fork server was not started"
         self._failures = 0
         self._waiting: list[Callable[[], None]] = []
         self._patience: asyncio.TimerHandle | None = None
@@ -116,28 +73,11 @@ class WarmStart:
 
     def begin(self) -> None:
         """Start a server; one that cannot be started is only absent."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        said_read, said_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(said_write, True)
         try:
-            popen = subprocess.Popen(
-                self._plan.argv(theirs.fileno()),
-                env=dict(self._plan.environ),
-                stdin=subprocess.DEVNULL,
-                stdout=said_write,
-                stderr=said_write,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+            self._server = fork_server.start(self._plan)
         except OSError as error:
             self._absent = f"the fork server could not be started: {error}"
-            ours.close()
-            os.close(said_read)
             return
-        finally:
-            theirs.close()
-            os.close(said_write)
-        self._server = _Server(popen, os.pidfd_open(popen.pid), ours, said_read, time.monotonic())
         self._absent = "the fork server has not finished its imports"
         self._watch()
 
@@ -205,15 +145,13 @@ class WarmStart:
         server = self._server
         if server is not None:
             self._forget()
-            kernel.send(server.pidfd, signal.SIGKILL)
-            server.popen.wait()
-            os.close(server.pidfd)
+            server.end()
 
     # ------------------------------------------------------------------------------------------------- an order
 
     def _order(
         self,
-        server: _Server,
+        server: ForkServer,
         commands: Sequence[Command],
         workers_end: socket.socket,
         pidfds: list[int],
@@ -287,9 +225,7 @@ class WarmStart:
             return
         self._take_said()
         self._forget()
-        kernel.send(server.pidfd, signal.SIGKILL)
-        code = server.popen.wait()
-        os.close(server.pidfd)
+        code = server.end()
         if self._failures < FAILURES_LIMIT:
             self._failures += 1
             self._absent = f"the fork server has ended ({code})"
@@ -306,8 +242,7 @@ class WarmStart:
         if self._loop is not None:
             for descriptor in (server.pidfd, server.control.fileno(), server.said):
                 self._loop.remove_reader(descriptor)
-        server.control.close()
-        os.close(server.said)
+        server.let_go()
 
     def _settle(self) -> None:
         if self._patience is not None:

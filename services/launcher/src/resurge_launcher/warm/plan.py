@@ -1,4 +1,4 @@
-"""Whether a job's workers are ever forked, and the fork server of one `resurge run`."""
+"""Whether a job's workers are ever forked, and from which fork server. Starts nothing; imports next to nothing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import zipfile
 from pathlib import Path
 
-from resurge_launcher import environment
+from resurge_launcher.node_environment import LAUNCHER, server_environment
 from resurge_launcher.processes import kernel
 from resurge_launcher.settings import Entry, EntryKind, RunSettings, Warm
-from resurge_launcher.warm.client import Plan, WarmStart
+from resurge_launcher.warm.fork_server import Plan
 
 USUAL = ("numpy?", "torch?", "torch.distributed.elastic.multiprocessing.errors?")
 """Imported where the interpreter has it."""
@@ -33,21 +33,18 @@ def _is_no_source(path: Path) -> bool:
     return path.suffix == ".pyc" or (path.is_file() and zipfile.is_zipfile(path))
 
 
-def warm_start(settings: RunSettings) -> WarmStart | None:
-    """The started fork server's keeper; None where workers are exec'd. Call before the long imports of the launcher."""
+def plan_of(settings: RunSettings) -> Plan | None:
+    """The fork server of this run; None where workers are exec'd."""
     if settings.warm is Warm.OFF:
         return None
     world = settings.nproc_per_node
-    shared = environment.server_environment(settings.job_id, settings.node_id, world, settings.environ)
-    plan = Plan(
+    shared = server_environment(settings.job_id, settings.node_id, world, settings.environ)
+    return Plan(
         python=settings.python,
         kind=KINDS[settings.entry.kind],
         program=settings.entry.program,
         args=settings.entry.args,
         preload=(*USUAL, *settings.preload),
         # the kernel shows forked workers with the environment of their server
-        environ={**shared, environment.LAUNCHER: kernel.process_name(os.getpid())},
+        environ={**shared, LAUNCHER: kernel.process_name(os.getpid())},
     )
-    warm = WarmStart(plan)
-    warm.begin()
-    return warm

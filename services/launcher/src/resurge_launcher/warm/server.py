@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import signal
@@ -40,6 +41,8 @@ PAGE = "RESURGE_PAGE"
 """As resurge.environment has it, which is not imported here."""
 EXIT_UNWANTED = 126
 """A worker that was never told to go; nobody counts it."""
+IMPORT_THRESHOLDS = (100_000, 50, 100)
+"""While modules are imported: hardly anything of them is garbage, and looking for it takes a twentieth of the time."""
 FIXED_FDS = 3
 """Order, gate and working directory come before the workers' streams."""
 
@@ -85,6 +88,8 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
     if os.getppid() != launcher_pid:
         os._exit(0)
     own = fitness.open_fds()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*IMPORT_THRESHOLDS)
     hidden = shadowed(program, host.at_start)
     arrange(program)
     modules, why = _preload([name for name in host.preload if name.endswith(OPTIONAL)], own)
@@ -93,6 +98,8 @@ def serve(control: socket.socket, launcher_pid: int, program: Program, host: Hos
         more, why = _preload([name for name in host.preload if not name.endswith(OPTIONAL)], own)
         modules = (*modules, *more)
     chance.settle()
+    if gc.get_threshold() == IMPORT_THRESHOLDS:  # else a module has its own idea
+        gc.set_threshold(*thresholds)
     if hidden:
         why = f"the program's folder has its own {hidden[0]}.py, which is loaded from elsewhere already"
     if why:
