@@ -31,7 +31,7 @@ class Server:
 
 @pytest.fixture
 def launched(tmp_path, monkeypatch):
-    """Runs a command line up to the agent; answers its code, the servers begun, and the one that the agent was given."""
+    """Runs a command line up to the agent; answers its code, the servers begun, and the one that was kept."""
     (tmp_path / "train.py").write_text("")
     (tmp_path / "cfg.yaml").write_text("launcher:\n  preload: json\n")
     monkeypatch.chdir(tmp_path)
