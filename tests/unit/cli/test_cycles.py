@@ -173,7 +173,18 @@ def test_a_diagnosis_shows_first_fault_and_cascade_logs_ranks_and_steps(capsys, 
     assert "\x1b" not in out and "never shown" not in out
     assert "fault_seen" in out and "too_late" not in out and "phase=running" not in out
     assert "incident_opened" in out
+    assert "marker      unknown: none was read (--ft-checkpoint-iteration-file names one)" in out
     assert "no core dump" in out
+
+
+def test_the_marker_is_shown_or_why_it_was_not_read(capsys, root: Path):
+    known = replace(FAULTY, checkpoint_iteration=400, reached_iteration=415)
+    put(root, record(0, end=ENDED, ended_by=known))
+    _, out, _ = told(capsys, "diagnose", "1/0", "--cycle-info-dir", str(root))
+    assert "marker      iteration 400 is the newest completed checkpoint" in out and "reached     step 415" in out
+    put(root, record(0, end=ENDED, ended_by=replace(FAULTY, progress_unknown="the file is empty")))
+    _, out, _ = told(capsys, "diagnose", "1/0", "--cycle-info-dir", str(root))
+    assert "marker      unknown: the file is empty" in out
 
 
 def test_everything_that_is_not_known_says_so_and_why(capsys, root: Path):

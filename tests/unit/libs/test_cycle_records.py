@@ -30,7 +30,9 @@ RECORD = CycleRecord(
     end=1_700_000_100.5,
     recovery_of="inc-1",
     restored_iteration=40,
-    ended_by=CycleEnd("inc-2", "WORKER_EXIT", "rank 1 exited with 3", "n2/1", "RESTART", "2 left", "policy"),
+    ended_by=CycleEnd(
+        "inc-2", "WORKER_EXIT", "rank 1 exited with 3", "n2/1", "RESTART", "2 left", "policy", None, 40, 44, "late"
+    ),
     nodes=(NodePlace("a", "node001", 0, "/logs/2/3"), NodePlace("b", "node002", 1, "/logs/2/3")),
     standby_hosts=("node003",),
     ranks=(RankPlace(0, "a", "node001", 0, 11), RankPlace(1, "b", "node002", 0, None)),

@@ -30,6 +30,7 @@ from resurge_libs.rpc.records import CLAIM_NAME
 
 HOST = "resurge_host"
 SUPERVISOR_LOCK = "supervisor.lock"
+STDERR = 2
 LOCK_POLL_S = 0.25
 ANSWER_POLL_S = 0.01
 BACKOFF_FIRST_S = 0.05
@@ -184,14 +185,14 @@ class ControlPlane:
         return os.pidfd_open(self._child.pid)
 
     def _output(self) -> BinaryIO:
-        """Where it writes its log; a log that cannot be opened keeps no control plane from being started."""
+        """Where it writes its log: to this launcher's stderr where the file cannot be opened."""
         path = self._plan.state_dir / LOG_NAME
         make_room(path)
         try:
             output = path.open("ab")
         except OSError as error:
             self._log_outage.failed(error)
-            return open(os.devnull, "ab")
+            return os.fdopen(os.dup(STDERR), "ab")
         self._log_outage.written()
         return output
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.progress import ProgressCheck
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.verdict import Verdict
 from resurge_libs.obs import cycle_files, log
@@ -57,7 +58,10 @@ def record_of(state: RdzvState) -> CycleRecord | None:
             end, ended_by = None, CycleEnd()
         case Fenced(_, incident):
             faults = _of_generation(incident.faults, formation)
-            end, ended_by = incident.now_round.fault_wall, _incident_end(incident.incident, faults, incident.verdict)
+            end, ended_by = (
+                incident.now_round.fault_wall,
+                _incident_end(incident.incident, faults, incident.verdict, incident.view.progress),
+            )
         case Ended():
             end, ended_by = _last_end(job, formation, job.stage)
         case _:
@@ -82,8 +86,17 @@ def _of_generation(faults: Iterable[FaultRecord], formation: Formation) -> list[
     return sorted((fault for fault in faults if fault.generation == formation.generation), key=cause_order)
 
 
-def _incident_end(incident: str, faults: list[FaultRecord], verdict: Verdict | None) -> CycleEnd:
+def _incident_end(
+    incident: str, faults: list[FaultRecord], verdict: Verdict | None, progress: ProgressCheck | None
+) -> CycleEnd:
     end = CycleEnd(incident)
+    if progress is not None:
+        end = replace(
+            end,
+            checkpoint_iteration=progress.marker,
+            reached_iteration=progress.sdk_step,
+            progress_unknown=progress.skipped,
+        )
     if faults:
         first = faults[0]
         culprit = first.node if first.rank is None else f"{first.node}/{first.rank}"
@@ -99,7 +112,7 @@ def _last_end(job: Job, formation: Formation, stage: Ended) -> tuple[Wall, Cycle
     for record in reversed(job.records):
         faults = _of_generation(record.faults, formation)
         if faults and record.generation_to == 0:
-            end = _incident_end(record.incident, faults, record.verdict)
+            end = _incident_end(record.incident, faults, record.verdict, record.view.progress)
             return min(fault.at for fault in faults), replace(end, exit_code=decision.exit_code)
     because = decision.because
     return decision.at, CycleEnd(reason=because.code.value, sentence=because.sentence, exit_code=decision.exit_code)
@@ -185,14 +198,15 @@ def closed_by(known: CycleRecord, state: RdzvState) -> CycleRecord:
     incident = job.open_incident
     if incident is not None and incident.now_round.generation == known.generation:
         faults = sorted((x for x in incident.faults if x.generation == known.generation), key=cause_order)
-        end = _incident_end(incident.incident, faults, incident.verdict)
+        end = _incident_end(incident.incident, faults, incident.verdict, incident.view.progress)
         return replace(known, end=incident.now_round.fault_wall, ended_by=end)
     for record in reversed(job.records):
         faults = sorted((x for x in record.faults if x.generation == known.generation), key=cause_order)
         if faults:
-            # of several rounds the record keeps the last one's verdict
+            # of several rounds the record keeps what the last one was given and got
             was_last = max(x.generation for x in record.faults) == known.generation
-            end = _incident_end(record.incident, faults, record.verdict if was_last else None)
+            verdict, progress = (record.verdict, record.view.progress) if was_last else (None, None)
+            end = _incident_end(record.incident, faults, verdict, progress)
             return replace(known, end=min(fault.at for fault in faults), ended_by=end)
     return known
 

@@ -32,7 +32,8 @@ class StateDir:
 
     def release(self) -> None:
         """Take the announcement back and let go of the claim."""
-        (self.path / CONTROL_NAME).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something else stands in its place
+            (self.path / CONTROL_NAME).unlink(missing_ok=True)
         os.close(self.lock_fd)
 
 

@@ -60,6 +60,12 @@ class CycleEnd:
     decided_by: str = ""
     exit_code: int | None = None
     """Of the job, where the cycle was its last one."""
+    checkpoint_iteration: int | None = None
+    """What the marker of the newest completed checkpoint said then."""
+    reached_iteration: int | None = None
+    """The newest step that a worker of the reading node had committed."""
+    progress_unknown: str = ""
+    """Why the check of its progress was skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,9 @@ def as_json(record: CycleRecord) -> dict[str, Any]:
         "verdict_sentence": end.verdict_sentence or None,
         "decided_by": end.decided_by or None,
         "exit_code": end.exit_code,
+        "checkpoint_iteration": end.checkpoint_iteration,
+        "reached_iteration": end.reached_iteration,
+        "progress_unknown": end.progress_unknown or None,
         "nodes": [
             {"node": node.node, "host": node.host, "group_rank": node.group_rank, "log_dir": node.log_dir or None}
             for node in record.nodes
@@ -171,6 +180,9 @@ def _parsed(found: Mapping[str, Any]) -> CycleRecord:
             verdict_sentence=text("verdict_sentence"),
             decided_by=text("decided_by"),
             exit_code=number("exit_code"),
+            checkpoint_iteration=number("checkpoint_iteration"),
+            reached_iteration=number("reached_iteration"),
+            progress_unknown=text("progress_unknown"),
         ),
         nodes=tuple(
             NodePlace(str(at["node"]), str(at["host"]), int(at["group_rank"]), str(at.get("log_dir") or ""))

@@ -6,6 +6,7 @@ drops, and says so once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import threading
@@ -83,11 +84,12 @@ class QueuedSink:
         """Wait for the queue, at most `limit_s` seconds; the thread dies with the process."""
         if self._thread is None:
             return
-        try:
+        with contextlib.suppress(queue.Full):
             self._queue.put(None, timeout=limit_s)
-        except queue.Full:
-            return
-        self._thread.join(limit_s)
+            self._thread.join(limit_s)
+        if self._thread.is_alive():
+            sentence = f"not all spans reached {self._name} within {limit_s:g} s of the end; the journal has them all"
+            event("spans_not_exported", sink=self._name, error="no answer", sentence=sentence)
 
     def _run(self) -> None:
         export: Callable[[Sequence[SpanRecord]], Any] | None = None
@@ -126,7 +128,7 @@ def make_sinks(json_lines: Path | None, otlp_endpoint: str | None) -> SinkList:
     """
     sinks: list[SpanSink] = []
     if json_lines is not None:
-        sinks.append(QueuedSink(lambda: JsonLinesSink(json_lines).export, "file"))
+        sinks.append(QueuedSink(lambda: JsonLinesSink(json_lines).export, str(json_lines)))
     if otlp_endpoint:
         sinks.append(QueuedSink(_otlp, "otlp"))
     return SinkList(sinks)

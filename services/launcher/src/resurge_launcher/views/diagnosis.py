@@ -17,6 +17,7 @@ from resurge_libs.obs.cycle_record import as_json
 RANKS_SHOWN = 64
 FAULTS_SHOWN = 16
 _NS = 1e9
+NO_CONDITIONS = "nothing judges devices in this release"
 NO_DUMP = (
     "Logs are no core dump: they hold what the program printed, not its memory. docs/records.md says how to switch "
     "core files on."
@@ -63,7 +64,7 @@ def diagnosis_lines(evidence: Evidence) -> list[str]:
         *_fault_lines(evidence),
         *_after_lines(evidence),
         *_progress_lines(evidence),
-        _line("conditions", f"{UNKNOWN}: nothing judges devices in this release"),
+        _line("conditions", f"{UNKNOWN}: {NO_CONDITIONS}"),
         *_rank_lines(evidence),
         *(line for excerpt in (*evidence.application, *evidence.launcher) for line in _excerpt_lines(excerpt)),
         "",
@@ -138,14 +139,27 @@ def _after_lines(evidence: Evidence) -> list[str]:
 
 def _progress_lines(evidence: Evidence) -> list[str]:
     record, following = evidence.cycle.record, evidence.following
+    end = record.ended_by
     steps = [fault.last_step for fault in faults_of(evidence) if fault.HasField("last_step")]
+    steps += [] if end.reached_iteration is None else [end.reached_iteration]
     lines = [
         _line("began from", _step(record.restored_iteration)),
         _line("reached", f"step {max(steps)}" if steps else f"{UNKNOWN}: no worker that failed had reported a step"),
     ]
     if following is not None:
         lines.append(_line("then from", _step(following.record.restored_iteration)))
-    return [*lines, _line("marker", f"{UNKNOWN}: no checkpoint marker is part of this record")]
+    known = end.checkpoint_iteration
+    told = f"iteration {known} is the newest completed checkpoint" if known is not None else _why_no_marker(evidence)
+    return [*lines, _line("marker", told)]
+
+
+def _why_no_marker(evidence: Evidence) -> str:
+    end = evidence.cycle.record.ended_by
+    if end.progress_unknown:
+        return f"{UNKNOWN}: {end.progress_unknown}"
+    if not end.incident:
+        return f"{UNKNOWN}: it is read when a fault ends a cycle"
+    return f"{UNKNOWN}: none was read (--ft-checkpoint-iteration-file names one)"
 
 
 def _step(number: int | None) -> str:
@@ -181,7 +195,10 @@ def diagnosis_json(evidence: Evidence) -> dict[str, Any]:
     faults = faults_of(evidence)
     excerpts = (*evidence.application, *evidence.launcher)
     unknown = {excerpt.title: excerpt.why_not for excerpt in excerpts if excerpt.why_not}
-    unknown |= {"conditions": "nothing judges devices in this release", "marker": "not part of this record"}
+    unknown["conditions"] = NO_CONDITIONS
+    marker = view.record.ended_by.checkpoint_iteration
+    if marker is None:
+        unknown["marker"] = _why_no_marker(evidence).removeprefix(f"{UNKNOWN}: ")
     if evidence.why_no_recovery:
         unknown["cascade"] = evidence.why_no_recovery
     return {
@@ -190,7 +207,7 @@ def diagnosis_json(evidence: Evidence) -> dict[str, Any]:
         "next_restored_iteration": evidence.following.record.restored_iteration if evidence.following else None,
         "faults": [_fault_json(fault, place == 0) for place, fault in enumerate(faults)] if faults else None,
         "conditions": None,
-        "marker": None,
+        "marker": marker,
         "application_log": _excerpts_json(evidence.application),
         "launcher_log": _excerpts_json(evidence.launcher),
         "unknown": unknown,
