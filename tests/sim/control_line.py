@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ROOT = ""
 """The name of the way to rendezvous itself."""
+AFTER_PAUSE_S = 0.02
+"""A beat that comes due in a pause is sent so soon after it, at most."""
 REASONS = {
     h.Refusal.SUPERSEDED: Reason.SUPERSEDED,
     h.Refusal.ALREADY_ATTACHED: Reason.ALREADY_ATTACHED,
@@ -113,14 +115,18 @@ class ControlLine:
     def _beat(self, stream: Stream) -> None:
         if stream is not self.stream or not self.owner.alive:
             return
-        if not self.owner.paused:
-            if self.owner.timeline.now_s - self._heard_at_s >= self.limits.lease_ttl_s:
-                stream.give_up_client()  # whoever does not answer beats for a whole lease is as good as gone
-                return
-            self._sequence += 1
-            self._sent[self._sequence] = self.owner.timeline.now_s
-            offset, error = self._clock_reading or (None, None)
-            stream.send_up(Beat(self._sequence, self.owner.clock.wall(self.owner.timeline.now_s), offset, error))
+        if self.owner.paused:
+            self.owner.later(
+                AFTER_PAUSE_S, lambda: self._beat(stream)
+            )  # overdue, it is sent at once when it runs again
+            return
+        if self.owner.timeline.now_s - self._heard_at_s >= self.limits.lease_ttl_s:
+            stream.give_up_client()  # whoever does not answer beats for a whole lease is as good as gone
+            return
+        self._sequence += 1
+        self._sent[self._sequence] = self.owner.timeline.now_s
+        offset, error = self._clock_reading or (None, None)
+        stream.send_up(Beat(self._sequence, self.owner.clock.wall(self.owner.timeline.now_s), offset, error))
         self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
 
     def heard(self, stream: Stream, message: object) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 HARMLESS_S = 0.5
-"""A relay that stands still, or cannot be reached, for so long must not be noticed."""
+"""A launcher or relay that stands still, or a relay that cannot be reached, for so long must not be noticed."""
 SUPERVISOR_WAIT_S = 1.0
 
 
@@ -128,6 +128,7 @@ class ControlVerbs:
 
     def _end_relay(self: World, relay: Relay, back_after_s: float | None, how: Callable[[], None], what: str) -> None:
         if relay.alive:
+            self.faulted |= any(link.slow_s > 0 for link in self.net.links_of(relay.name))
             self.log(relay.name, what)
             how()
             if back_after_s is not None:

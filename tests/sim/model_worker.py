@@ -195,6 +195,8 @@ class Crowd:
         self.timeline, self.chance, self.habits = timeline, chance, habits
         self.trainings: dict[tuple[int, str, int], Training] = {}
         self.processes: dict[int, tuple[Process, Host]] = {}
+        self._in: dict[str, dict[int, Process]] = {}
+        """The living of each place."""
         self.checkpoint_step = 0
         self.own_ends: list[tuple[float, Process]] = []
         """Workers that failed by themselves, in the order in which it happened."""
@@ -207,6 +209,7 @@ class Crowd:
         rank = run.base_rank + local_rank
         process = Process(self._pid, host.node, host.place, int(run.generation), rank, local_rank)
         self.processes[process.pid] = (process, host)
+        self._in.setdefault(process.place, {})[process.pid] = process
         training = self.training(run)
         self.timeline.after(self.chance.uniform(0.02, 0.2), lambda: training.join(process, host))
         return process
@@ -248,7 +251,7 @@ class Crowd:
         process.signal = None if signal is None else int(signal)
         if not killed and code != 0 and not process.asked_to_end:
             self.own_ends.append((self.timeline.now_s, process))
-        del self.processes[process.pid]
+        del self.processes[process.pid], self._in[process.place][process.pid]
         for training in self.trainings.values():
             if training.generation == process.generation and training.members.get(process.rank, (None,))[0] is process:
                 if code != 0:
@@ -258,11 +261,12 @@ class Crowd:
         host.worker_ended(process)
 
     def alive_in(self, place: str) -> list[Process]:
-        return [process for process, _ in self.processes.values() if process.place == place]
+        return list(self._in.get(place, {}).values())
 
     def readings(self, host: Host, generation: int, ended: list[Process], instant, hang_limit_s: float):
         """What the pages of a generation's workers of a launcher say, in its time."""
-        found = [p for p, owner in self.processes.values() if owner is host and p.generation == generation]
+        here = self._in.get(host.place, {}).values()
+        found = [p for p in here if p.generation == generation and self.processes[p.pid][1] is host]
         return tuple(
             PageReading(
                 local_rank=p.local_rank,

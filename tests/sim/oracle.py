@@ -231,6 +231,8 @@ class Oracle:
                 self.fail(
                     "S6", f"{launcher.node} starts g{generation} while pid {process.pid} of g{process.generation} lives"
                 )
+        if all(p.generation >= generation for p, _ in self.world.crowd.processes.values()):
+            return
         for other in self.world.launchers():
             if not other.holds_lease or type(other.state.phase).__name__ == "Stuck":
                 continue

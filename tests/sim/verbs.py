@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from resurge_launcher.core.model import Rules as LauncherRules
 from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_rendezvous.core import model as rm
-from tests.sim.control_verbs import ControlVerbs
+from tests.sim.control_verbs import HARMLESS_S, ControlVerbs
 from tests.sim.launcher import Launcher
 from tests.sim.machine_verbs import MachineVerbs
 from tests.sim.model_worker import Process
@@ -40,6 +40,7 @@ class Verbs(ControlVerbs, MachineVerbs):
             setup.on_excluded,
             progress=self.progress.source,
             reads_marker=self.reads_marker,
+            page_interval_s=setup.page_interval_s,
         )
         place = f"{node}/{self._incarnations[node]}" if second else node
         launcher = Launcher(self, node, self._incarnations[node], rules, place=place, take_over=take_over)
@@ -55,7 +56,7 @@ class Verbs(ControlVerbs, MachineVerbs):
         self: World, node: str, back_after_s: float | None, how: Callable[[Launcher], None], what: str
     ) -> None:
         self.faulted = True
-        for launcher in [one for one in self.launchers() if one.node == node]:
+        for launcher in self.launchers_of(node):
             self.log(launcher.name, what)
             how(launcher)
             self.gone.append(launcher)
@@ -63,7 +64,7 @@ class Verbs(ControlVerbs, MachineVerbs):
             self.after(back_after_s, lambda: self._come_back(node), coming=True)
 
     def _come_back(self: World, node: str) -> None:
-        if not any(launcher.node == node for launcher in self.launchers()) and not self.ended_for(node):
+        if not self.launchers_of(node) and not self.ended_for(node):
             self.start_launcher(node)
 
     def requeue(self: World, at_s: float | None = None, back_after_s: float = 3.0) -> None:
@@ -78,7 +79,7 @@ class Verbs(ControlVerbs, MachineVerbs):
         self.at(at_s, act)
 
     def _start_anew(self: World, node: str) -> None:
-        if not any(launcher.node == node for launcher in self.launchers()):
+        if not self.launchers_of(node):
             self.start_launcher(node)
 
     def ended_for(self: World, node: str) -> bool:
@@ -94,8 +95,8 @@ class Verbs(ControlVerbs, MachineVerbs):
         """SIGSTOP of a launcher alone; its workers run on."""
 
         def act() -> None:
-            self.faulted = True
-            for launcher in [one for one in self.launchers() if one.node == node]:
+            self.faulted |= for_s > HARMLESS_S
+            for launcher in self.launchers_of(node):
                 self.log(launcher.name, f"stands still for {for_s:.1f} s")
                 launcher.pause(for_s)
                 if launcher.stream is not None:
@@ -119,7 +120,7 @@ class Verbs(ControlVerbs, MachineVerbs):
 
     def _signal_launcher(self: World, node: str, signal: int) -> None:
         self.faulted = True
-        for launcher in [one for one in self.launchers() if one.node == node]:
+        for launcher in self.launchers_of(node):
             self.log(launcher.name, f"gets signal {signal}")
             launcher.signalled(signal)
 
@@ -190,7 +191,7 @@ class Verbs(ControlVerbs, MachineVerbs):
         """Something on the way ends a launcher's stream: each side takes it for the other's kernel."""
 
         def act() -> None:
-            for launcher in [one for one in self.launchers() if one.node == node and one.stream is not None]:
+            for launcher in [one for one in self.launchers_of(node) if one.stream is not None]:
                 self.faulted |= any(link.slow_s > 0 for link in self.net.links_of(node))
                 self.log(launcher.name, "has its stream reset")
                 launcher.stream.reset()

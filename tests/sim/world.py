@@ -76,6 +76,7 @@ class Setup:
     slow_fsync_rate: float = 0.0
     skewed_clocks: bool = True
     relays: int = 0
+    page_interval_s: float = 0.5
     most_acts: int = MAX_ACTS
     keep_lines: int = 50
 
@@ -194,6 +195,10 @@ class World(Verbs):
     def launchers(self) -> list[Launcher]:
         """Every launcher that lives, also two of one node."""
         return [launcher for crowd in self._live.values() for launcher in crowd if launcher.alive]
+
+    def launchers_of(self, node: str) -> list[Launcher]:
+        """The node's launchers that live."""
+        return [launcher for launcher in self._live.get(node, ()) if launcher.alive]
 
     def launcher(self, node: str) -> Launcher:
         """The node's launcher that attached last, alive or not."""
