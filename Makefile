@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim soak chaos endings bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos endings bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -36,6 +36,9 @@ demo: ## Two nodes and a spare on this machine survive five faults; ends with th
 
 sim: ## The oracle over seeded worlds: make sim SEEDS=1000
 	@$(BIN)/python -m tests.sim --seeds $(or $(SEEDS),1000)
+
+sim-large: ## A thousand launchers for an hour of theirs that stutter and lose nobody: make sim-large SEEDS=24 AGENTS=1000 HOUR_S=3600
+	@$(BIN)/python -m tests.sim.large --seeds $(or $(SEEDS),24) --agents $(or $(AGENTS),1000) --seconds $(or $(HOUR_S),3600)
 
 soak: ## Restart one job a hundred times; no process, descriptor, thread, socket, page or file may be left: make soak RESTARTS=100
 	@$(BIN)/python -m tests.endurance.soak --restarts $(or $(RESTARTS),100)

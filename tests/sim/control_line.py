@@ -53,6 +53,9 @@ class ControlLine:
         self._sequence = 0
         self._sent: dict[int, float] = {}
         self._clock_reading: tuple[float, float] | None = None
+        self.unheard_s: float | None = None
+        """When the last beat was sent whose answer the launcher has not taken; see calm.py."""
+        self.granted_s: float | None = None
 
     def dial(self) -> None:
         """Try to open a stream."""
@@ -124,10 +127,40 @@ class ControlLine:
             stream.give_up_client()  # whoever does not answer beats for a whole lease is as good as gone
             return
         self._sequence += 1
+        if self.owner.world.setup.calm_beats and (way := self._calm_way(stream)):
+            self._heard_at_s = self.unheard_s = self.owner.timeline.now_s
+            self.granted_s = None
+            self.owner.world.service.calm.expect(self, way)
+            self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
+            return
         self._sent[self._sequence] = self.owner.timeline.now_s
         offset, error = self._clock_reading or (None, None)
         stream.send_up(Beat(self._sequence, self.owner.clock.wall(self.owner.timeline.now_s), offset, error))
         self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
+
+    def _calm_way(self, stream: Stream) -> str:
+        """What rendezvous calls this way while nothing on it can go wrong; "" while something may."""
+        link = stream.link
+        if not (self.met and stream.server_open and link.whole and link.slow_s == 0.0):
+            return ""
+        service = self.owner.world.service
+        if not service.is_at_rest:
+            return ""
+        return stream.name if stream.server is service else self._target.calm_way(stream)
+
+    def calm_beat(self, sent_s: float) -> Beat:
+        """The beat that was not sent as a message."""
+        offset, error = self._clock_reading or (None, None)
+        return Beat(self._sequence, self.owner.clock.wall(sent_s), offset, error)
+
+    def hear_calm(self) -> None:
+        """Take the answer to the last beat, if it was not a message, before anything else happens here."""
+        sent_s, self.unheard_s = self.unheard_s, None
+        if sent_s is None:
+            return
+        self.owner.world.service.calm.take(self)
+        granted_s = self.limits.lease_ttl_s if self.granted_s is None else self.granted_s
+        self.owner.apply(h.BeatAcked(self.owner.clock.instant(sent_s), granted_s))
 
     def heard(self, stream: Stream, message: object) -> None:
         if stream is not self.stream or not self.owner.alive:

@@ -118,6 +118,8 @@ class Launcher(SimProcess):
         """What resurge.fence() answers a worker, without a call: its lease. Without the strict fence nobody asks."""
         if not self.world.setup.strict_fence:
             return True
+        if self.line.unheard_s is not None:
+            self.line.hear_calm()
         page = self.pages.get(generation)
         return page is not None and not page.fenced and page.lease_until is not None and self.now < page.lease_until
 
@@ -178,6 +180,8 @@ class Launcher(SimProcess):
             self.stream.send_up(mapping.observed(observed, self.clock))
 
     def apply(self, event: Any) -> None:
+        if self.line.unheard_s is not None:
+            self.line.hear_calm()
         if isinstance(event, Heard):
             self.line.take_late(event)
         else:

@@ -157,6 +157,13 @@ class Relay:
             if down is not None:
                 down.send_down(told)
 
+    def calm_way(self, stream: Stream) -> str:
+        """What rendezvous calls a launcher's link while nothing between the two can go wrong; "" while it may."""
+        link = self._link_of.get(stream)
+        if link is None or not self.alive or self.paused or self.up is None or not self._links.batch.is_empty:
+            return ""
+        return f"{self.up.name}/{link}" if self.up.link.whole else ""
+
     # ------------------------------------------------------------------------------------------------- launchers
 
     def accepted(self, stream: Stream) -> None:

@@ -17,6 +17,7 @@ from resurge_rendezvous.core import model as rm
 from resurge_rendezvous.core.step import RendezvousMachine
 from resurge_rendezvous.relay.batch import Upward
 from resurge_restart_policy.core.step import decide
+from tests.sim.calm import CalmBeats
 from tests.sim.messages import Beat, Downward, Introduction, LinkEnd
 from tests.sim.network import Stream
 from tests.sim.process import SimProcess
@@ -81,6 +82,7 @@ class Service(SimProcess):
         self._relays: dict[Stream, list[tuple[int, object]]] = {}
         """Relays' streams, and what is to go down each when this step is done."""
         self._ids = 0
+        self.calm = CalmBeats(self)
 
     # ------------------------------------------------------------------------------------------- life and death
 
@@ -107,6 +109,7 @@ class Service(SimProcess):
         if not self.alive:
             return
         self.died()
+        self.calm.forget()
         self._outgoing.clear()
         ways, self._ways = self._ways, {}
         relays, self._relays = self._relays, {}
@@ -123,9 +126,9 @@ class Service(SimProcess):
 
     # ------------------------------------------------------------------------------------------------- engine
 
-    def stamp(self) -> rm.Stamp:
+    def stamp(self, at_s: float | None = None) -> rm.Stamp:
         self._ids += 1
-        wall = Wall(self.clock.wall(self.timeline.now_s))
+        wall = Wall(self.clock.wall(self.timeline.now_s if at_s is None else at_s))
         return rm.Stamp(wall, f"inc-{self.lives}-{self._ids}", self.world.chance.random())
 
     def tick_event(self) -> Any:
@@ -140,6 +143,15 @@ class Service(SimProcess):
         except RpcProblem as refusal:
             self.world.oracle.refused(event, refusal)
             return None
+
+    def apply(self, event: Any) -> None:
+        self.calm.take_all()
+        super().apply(event)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it would hear a beat now and answer at once."""
+        return self.alive and not self.paused and not self._outgoing
 
     def ask(self, event: Any) -> None:
         """A unary request; lost when the service is not there."""
@@ -247,7 +259,7 @@ class Service(SimProcess):
             if stream in self._relays:
                 self._heard_relay(stream, message)
         elif isinstance(message, Beat):
-            if (beat := self._beat(stream.name, message)) is not None:
+            if (beat := self.beat_of(stream.name, message)) is not None:
                 self.post(beat)
         else:
             self._heard_launcher(stream.name, message)
@@ -264,12 +276,13 @@ class Service(SimProcess):
             case rm.Observed() if way.node is not None:
                 self.post(rm.ObservedReceived(self.stamp(), name, way.node, message))
 
-    def _beat(self, name: str, beat: Beat) -> rm.BeatReceived | None:
+    def beat_of(self, name: str, beat: Beat, stamp: rm.Stamp | None = None) -> rm.BeatReceived | None:
+        """A beat as the core hears it; None on a way that is not known."""
         way = self._ways.get(name)
         if way is None or way.node is None:
             return None
         times = (beat.sent_wall, beat.clock_offset_s, beat.clock_error_s)
-        return rm.BeatReceived(self.stamp(), name, way.node, beat.sequence, *times)
+        return rm.BeatReceived(stamp or self.stamp(), name, way.node, beat.sequence, *times)
 
     def _heard_relay(self, stream: Stream, upward: Upward[rm.Hello, rm.Observed, Beat]) -> None:
         """As the root takes a relay's message: states, beats together, ends."""
@@ -280,7 +293,9 @@ class Service(SimProcess):
             elif words.hello is not None:
                 self._ways[name] = _Way(stream, link)
                 self._heard_launcher(name, Introduction(words.hello, words.observed))
-        beats = [beat for link, said in upward.beats if (beat := self._beat(f"{stream.name}/{link}", said)) is not None]
+        beats = [
+            beat for link, said in upward.beats if (beat := self.beat_of(f"{stream.name}/{link}", said)) is not None
+        ]
         if beats:
             self.post(rm.BeatsReceived(beats[0].stamp, tuple(beats)))
         for link, by_peer in upward.gone:

@@ -77,6 +77,8 @@ class Setup:
     skewed_clocks: bool = True
     relays: int = 0
     page_interval_s: float = 0.5
+    calm_beats: bool = False
+    """Whether beats where nothing can go wrong are taken without messages; see calm.py."""
     most_acts: int = MAX_ACTS
     keep_lines: int = 50
 

@@ -72,7 +72,9 @@ def move(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
 
 
 def _without_control(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
-    if isinstance(state.goal, ExitGoal | EndGoal) or isinstance(state.phase, Leaving | Exiting | Exited):
+    if state.control.lost_at is None or isinstance(state.goal, ExitGoal | EndGoal):
+        return None
+    if isinstance(state.phase, Leaving | Exiting | Exited):
         return None
     end = controls.end_without_control(state.control, crew_of(state.phase), rules, now)
     return None if end is None else (replace(state, goal=end), (), end.because)

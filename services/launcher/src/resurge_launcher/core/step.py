@@ -14,6 +14,8 @@ Rules, in prose:
 
 from __future__ import annotations
 
+from dataclasses import fields
+from operator import attrgetter, is_
 from typing import Any, assert_never
 
 from resurge_launcher.core import control as controls
@@ -47,6 +49,9 @@ from resurge_libs.core.instant import Instant, earliest
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 
+UNOBSERVED = frozenset({"control", "pages_at", "judge_after"})
+"""The fields of the state that rendezvous is never told of."""
+_observed_parts = attrgetter(*(item.name for item in fields(LauncherState) if item.name not in UNOBSERVED))
 MOVES_LIMIT = 8
 """Moves that one event can set off; more would be a circle."""
 
@@ -118,6 +123,8 @@ class LauncherMachine:
 
 
 def _told(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
+    if _stands_as(before, state):
+        return ()
     observed = observe(state)
     return () if observed == observe(before) else (h.SendObserved(observed),)
 
@@ -136,8 +143,15 @@ def _looks(before: LauncherState, state: LauncherState, rules: Rules) -> tuple[h
     return tuple(looks)
 
 
+def _stands_as(before: LauncherState, state: LauncherState) -> bool:
+    """Whether nothing that is observed was replaced, as at most beats: then there is nothing to compare."""
+    return all(map(is_, _observed_parts(before), _observed_parts(state)))
+
+
 def _leased(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
     """Workers' pages follow the lease: written when it moves, and when there are new pages."""
+    if state.control is before.control and state.phase is before.phase:
+        return ()
     crew = crew_of(state.phase)
     if crew is None or not crews.any_alive(crew):
         return ()

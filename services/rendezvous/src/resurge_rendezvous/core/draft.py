@@ -6,7 +6,7 @@ by `record`, which folds the fact at once, so that rules further down see what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +72,15 @@ class Draft:
         """Set one node's seat; a lease that may end earlier than all others brings the sweep forward."""
         self.seen = replace(self.seen, seats=self.seen.seats.put(seat.node, seat))
         due = earliest(self.lease_end(seat), seat.predecessor_until)
+        if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
+            self.set_timers(sweep_at=due)
+
+    def put_seats(self, seats: Sequence[tuple[str, Seat]]) -> None:
+        """Set the seats of many nodes."""
+        if not seats:
+            return
+        self.seen = replace(self.seen, seats=self.seen.seats.put_all(seats))
+        due = earliest(*(earliest(self.lease_end(seat), seat.predecessor_until) for _, seat in seats))
         if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
             self.set_timers(sweep_at=due)
 

@@ -128,9 +128,20 @@ def doom(d: Draft, seat: Seat, because: Because) -> None:
 
 def on_beat(d: Draft, event: BeatReceived) -> None:
     """A beat renews the lease, unless the node has lost it or is given up."""
+    seat = _beaten(d, event)
+    if seat is not None:
+        d.put_seat(seat)
+
+
+def on_beats(d: Draft, event: BeatsReceived) -> None:
+    """Beats that came together: the table is changed once."""
+    d.put_seats([(seat.node, seat) for beat in event.beats if (seat := _beaten(d, beat)) is not None])
+
+
+def _beaten(d: Draft, event: BeatReceived) -> Seat | None:
     seat = heard_on(d, event.node, event.stream)
     if seat is None:
-        return
+        return None
     clock = seat.clock
     if event.clock_offset_s is not None:
         clock = ClockReading(event.clock_offset_s, event.clock_error_s or 0.0)
@@ -139,15 +150,9 @@ def on_beat(d: Draft, event: BeatReceived) -> None:
     if lease is not None and seat.doomed is None:
         granted_s = granted_lease_s(d.limits, min(event.direct, d.spec.max_nodes))
         lease = renewed_lease(d, lease, granted_s)
-    d.put_seat(replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall))
     d.because = Because(Reason.BEAT)
     d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
-
-
-def on_beats(d: Draft, event: BeatsReceived) -> None:
-    """Beats that came together."""
-    for beat in event.beats:
-        on_beat(d, beat)
+    return replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall)
 
 
 def on_closed(d: Draft, event: StreamClosed) -> None:
