@@ -231,15 +231,11 @@ class Oracle:
                 self.fail(
                     "S6", f"{launcher.node} starts g{generation} while pid {process.pid} of g{process.generation} lives"
                 )
-        if all(p.generation >= generation for p, _ in self.world.crowd.processes.values()):
-            return
-        for other in self.world.launchers():
-            if not other.holds_lease or type(other.state.phase).__name__ == "Stuck":
-                continue
-            for process in self.world.crowd.alive_in(other.place):
-                if process.generation < generation and not process.dying:
-                    old = f"pid {process.pid} of g{process.generation} on {other.node}, which holds a lease"
-                    self.fail("S1", f"g{generation} starts on {launcher.node} beside {old}")
+        older = [p for p, _ in self.world.crowd.processes.values() if p.generation < generation and not p.dying]
+        for process, other in [(p, o) for p in older for o in self.world.launchers() if o.place == p.place]:
+            if other.holds_lease and type(other.state.phase).__name__ != "Stuck":
+                old = f"pid {process.pid} of g{process.generation} on {other.node}, which holds a lease"
+                self.fail("S1", f"g{generation} starts on {launcher.node} beside {old}")
 
     def committed(self, generation: int, node: str, step: int) -> None:
         """A worker saved something: behind the fence, or without one in a job that has none."""

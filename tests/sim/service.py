@@ -93,16 +93,12 @@ class Service(SimProcess):
         chance = self.world.chance
         self.clock = Clock(chance.uniform(0, 1e5), 1.0, chance.uniform(-0.05, 0.05))
         facts = tuple(fact for entry in self.journal for fact in entry)
-        durable = fold(self.machine, rm.Job(), tuple(self._through_disk(fact) for fact in facts))
+        durable = fold(self.machine, rm.Job(), tuple(_through_disk(fact) for fact in facts))
         self.world.oracle.replayed(self, durable, self._replayed)
         self._replayed = durable
         self.world.log(self.name, f"starts with {len(self.journal)} entries, generation {durable.generation}")
         self.state = self.machine.recovered(durable, self.now)
         self.arm()
-
-    @staticmethod
-    def _through_disk(fact: Any) -> Any:
-        return codec.decode(rm.Fact, codec.encode(fact))
 
     def kill(self) -> None:
         """SIGKILL: what is not durable is lost, and so nobody was told of it."""
@@ -313,6 +309,10 @@ class Service(SimProcess):
         way = self._ways.pop(name, None)
         if way is not None and way.node is not None:
             self.post(rm.StreamClosed(self.stamp(), name, way.node, by_peer))
+
+
+def _through_disk(fact: Any) -> Any:
+    return codec.decode(rm.Fact, codec.encode(fact))
 
 
 def _short(desired: rm.Desired) -> str:
