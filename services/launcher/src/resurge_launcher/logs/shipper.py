@@ -1,0 +1,254 @@
+"""Sends a node's spool to the log aggregator, over one stream, until all is durable there. A process of its own.
+
+It outlives its launcher: what workers wrote before everything was killed is sent by it, or by the next one. Decides
+nothing about workers, and nobody waits for it but a launcher at its end, for a bounded time.
+
+    python -m resurge_launcher.logs.shipper SPOOL --endpoint HOST:PORT --job ID --node NAME
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import grpc
+
+from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
+from resurge_launcher.logs import spool
+from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
+from resurge_launcher.logs.spool import SpoolNote
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.obs import log
+from resurge_libs.rpc.channel import open_sync_channel
+from resurge_libs.rpc.context import call_metadata
+from resurge_libs.rpc.endpoint import Endpoint, parse_endpoint
+from resurge_libs.rpc.errors import problem_of
+
+PROTOCOL_VERSION = 1
+MESSAGE_BYTES = 1024 * 1024
+WINDOW_BYTES = 8 * 1024 * 1024
+POLL_S = 0.02
+IDLE_POLL_S = 0.1
+"""Between two looks at a spool in which nothing has happened for a while."""
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 2.0
+ROOM_EVERY_S = 1.0
+LOCK_NAME = "shipper.lock"
+EXIT_DONE, EXIT_LEFT = 0, 3
+
+
+class Shipper:
+    """One spool and the stream that it goes over."""
+
+    def __init__(self, folder: Path, endpoint: Endpoint, job: str, node: str, token: str, rules: SpoolRules) -> None:
+        self._folder, self._endpoint, self._job, self._node, self._token = folder, endpoint, job, node, token
+        self._backlog = Backlog(folder, rules)
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._under_way: dict[str, int] = {}
+        """Bytes of each source that were sent on this stream and are not durable."""
+        self._window_bytes = WINDOW_BYTES
+        self._room_at = 0.0
+        self._trouble = ""
+        self._stopped = threading.Event()
+
+    def run(self, limit_s: float | None = None, once: bool = False) -> int:
+        """Send until the spool is closed and empty, or for at most `limit_s`; with `once` until what is there is sent.
+
+        Returns 0 when nothing is left, 3 otherwise.
+        """
+        give_up_at = None if limit_s is None else time.monotonic() + limit_s
+        wait_s = AGAIN_FIRST_S
+        while not self._is_done(once):
+            if give_up_at is not None and time.monotonic() >= give_up_at:
+                return EXIT_LEFT
+            if self._stream(give_up_at, once):
+                wait_s = AGAIN_FIRST_S
+            if self._is_done(once):
+                break
+            self._keep_room()
+            self._stopped.wait(wait_s * random.uniform(0.5, 1.0))
+            wait_s = min(wait_s * 2, AGAIN_MAX_S)
+        return EXIT_DONE
+
+    def _is_done(self, once: bool) -> bool:
+        with self._lock:
+            self._backlog.scan()
+            sources = self._backlog.sources.values()
+            if once:
+                return all(not source.has_ended and source.durable >= source.size for source in sources)
+            return not sources and spool.is_closing(self._folder)
+
+    # --- one stream ---
+
+    def _stream(self, give_up_at: float | None, once: bool) -> bool:
+        """One stream from its beginning to its break; whether anything became durable over it."""
+        got_on = False
+        with self._lock:
+            self._backlog.forget_progress()
+            self._numbers.clear()
+            self._names.clear()
+            self._under_way.clear()
+        over = threading.Event()
+        timeout = None if give_up_at is None else max(0.1, give_up_at - time.monotonic())
+        try:
+            with open_sync_channel(self._endpoint, TimeLimits(), self._token) as channel:
+                stub = logs_pb2_grpc.LogAggregatorServiceStub(channel)
+                requests = self._requests(over, once)
+                for response in stub.Push(requests, metadata=call_metadata(self._token), timeout=timeout):
+                    got_on = self._heard(response) or got_on
+        except grpc.RpcError as error:
+            self._told_trouble(str(problem_of(error)))
+        finally:
+            over.set()
+        return got_on
+
+    def _requests(self, over: threading.Event, once: bool) -> Iterator[logs_pb2.PushRequest]:
+        hello = logs_pb2.PushHello(protocol_version=PROTOCOL_VERSION, job_id=self._job, sender=self._node)
+        yield logs_pb2.PushRequest(hello=hello)
+        idle_s = POLL_S
+        while not over.is_set():
+            request = self._next_request()
+            if request is not None:
+                idle_s = POLL_S
+                yield request
+                continue
+            if self._is_done(once):
+                return
+            self._keep_room()
+            over.wait(idle_s)
+            idle_s = min(idle_s * 1.2, IDLE_POLL_S)
+
+    def _next_request(self) -> logs_pb2.PushRequest | None:
+        with self._lock:
+            self._backlog.scan()
+            request = logs_pb2.PushRequest()
+            for name, source in self._backlog.sources.items():
+                if name not in self._numbers:
+                    self._open(request, name, source.note)
+            room = self._window_bytes - sum(self._under_way.values())
+            if room > 0:
+                for piece in self._backlog.pieces(min(room, MESSAGE_BYTES)):
+                    self._add(request, piece)
+            return request if request.open or request.blocks else None
+
+    def _open(self, request: logs_pb2.PushRequest, name: str, note: SpoolNote) -> None:
+        number = self._numbers[name] = len(self._numbers) + 1
+        self._names[number] = name
+        source = logs_pb2.Source(
+            kind=logs_pb2.LOG_KIND_APPLICATION,
+            node_id=note.node,
+            attempt=note.attempt,
+            generation=note.generation,
+            cycle=note.cycle,
+            rank=note.rank,
+            world_size=note.world_size,
+            incarnation=note.incarnation,
+        )
+        request.open.append(logs_pb2.OpenSource(number=number, source=source))
+
+    def _add(self, request: logs_pb2.PushRequest, piece: Piece) -> None:
+        name = piece.note.name
+        block = request.blocks.add(
+            number=self._numbers[name],
+            offset=piece.offset,
+            length=piece.length,
+            text=piece.text,
+            lines=piece.lines,
+            ends=piece.ends,
+        )
+        if piece.gap_bytes:
+            block.gap.bytes, block.gap.lines = piece.gap_bytes, piece.gap_lines
+        self._under_way[name] = self._under_way.get(name, 0) + piece.length
+
+    def _heard(self, response: logs_pb2.PushResponse) -> bool:
+        got_on = False
+        with self._lock:
+            if response.window:
+                self._window_bytes = min(WINDOW_BYTES, response.window)
+            for ack in response.acks:
+                name = self._names.get(ack.number)
+                if name is None:
+                    continue
+                got_on = self._acknowledged(name, ack) or got_on
+        if response.HasField("trouble"):
+            self._told_trouble(response.trouble.sentence)
+        elif got_on:
+            self._told_trouble("")
+        return got_on
+
+    def _acknowledged(self, name: str, ack: logs_pb2.SourceAck) -> bool:
+        source = self._backlog.sources.get(name)
+        if source is None:
+            return False
+        before = source.durable
+        if ack.HasField("next"):
+            self._backlog.go_on_from(name, ack.next)
+        self._backlog.durable(name, ack.durable, ack.ended)
+        self._under_way[name] = 0 if ack.ended else max(0, (source.next or 0) - source.durable)
+        return ack.ended or source.durable > before
+
+    # --- room and trouble ---
+
+    def _keep_room(self) -> None:
+        if time.monotonic() < self._room_at:
+            return
+        self._room_at = time.monotonic() + ROOM_EVERY_S
+        with self._lock, contextlib.suppress(OSError):
+            self._backlog.scan()
+            before = self._backlog.gap_bytes
+            self._backlog.make_room()
+            lost = self._backlog.gap_bytes - before
+        if lost:
+            log.event("logs_given_up", bytes=lost, lines_in_all=self._backlog.gap_lines, spool=str(self._folder))
+
+    def _told_trouble(self, sentence: str) -> None:
+        if sentence != self._trouble:
+            self._trouble = sentence
+            log.event("logs_held_back" if sentence else "logs_going_on", sentence=sentence, spool=str(self._folder))
+
+
+def claim(folder: Path) -> int | None:
+    """The one sender of this spool: a descriptor to be kept, or None while another process is it. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run as a process; 0 when nothing is left, 3 when something is, 2 for wrong input."""
+    parser = argparse.ArgumentParser(prog="resurge-log-shipper")
+    parser.add_argument("spool", type=Path)
+    parser.add_argument("--endpoint", required=True)
+    parser.add_argument("--job", required=True)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--limit-bytes", type=int, default=SpoolRules().limit_bytes)
+    options = parser.parse_args(argv)
+    log.configure(as_json=False)
+    descriptor = claim(options.spool)
+    if descriptor is None:
+        return EXIT_DONE  # another one does it
+    try:
+        rules = SpoolRules(limit_bytes=options.limit_bytes)
+        token = sys.stdin.readline().strip() if not sys.stdin.isatty() else ""
+        shipper = Shipper(options.spool, parse_endpoint(options.endpoint), options.job, options.node, token, rules)
+        return shipper.run()
+    finally:
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""The spool of one node: a file per worker and cycle that the worker itself writes, and a note of what it is.
+
+The worker appends to the file with its own write(2), so nothing is in a pipe when it or its launcher is killed. Beside
+`<name>.out` lie `<name>.json`, which says whose it is, `<name>.gone`, which parts were given up, and in the end
+`<name>.end`: no process writes any more. What is durable elsewhere is punched out of the file; a source that is durable
+to its end is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+OUT, NOTE, END, GONE = ".out", ".json", ".end", ".gone"
+CLOSING = "closing"
+"""In the spool: no worker is started any more, so a sender that has sent all ends."""
+PUNCH_BYTES = 1024 * 1024
+_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolNote:
+    """Whose output a spool file holds."""
+
+    job: str
+    node: str
+    attempt: int
+    generation: int
+    cycle: int
+    rank: int
+    world_size: int
+    incarnation: int
+
+    @property
+    def name(self) -> str:
+        """Its file's name, without an ending."""
+        return f"a{self.attempt}-c{self.cycle}-g{self.generation}-r{self.rank}-i{self.incarnation}"
+
+
+def open_for_worker(spool: Path, note: SpoolNote) -> int:
+    """A descriptor that the worker writes to, as stdout and stderr. Raises OSError."""
+    spool.mkdir(parents=True, exist_ok=True, mode=0o700)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    descriptor = os.open(spool / (note.name + OUT), flags, 0o600)
+    try:
+        _write_whole(spool / (note.name + NOTE), json.dumps(asdict(note)))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def end_generation(spool: Path, upto: int) -> None:
+    """No process of these generations writes any more. Raises OSError."""
+    for note in notes(spool):
+        if note.generation <= upto:
+            (spool / (note.name + END)).touch(mode=0o600)
+
+
+def close(spool: Path) -> None:
+    """No worker is started any more. Raises OSError."""
+    (spool / CLOSING).touch(mode=0o600)
+
+
+def reopen(spool: Path) -> None:
+    """Workers are started again."""
+    (spool / CLOSING).unlink(missing_ok=True)
+
+
+def notes(spool: Path) -> Iterator[SpoolNote]:
+    """Every source in the spool, oldest cycle first; what cannot be read is left out."""
+    found = []
+    for path in spool.glob(f"*{NOTE}"):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            note = SpoolNote(**json.loads(path.read_text(encoding="utf-8")))
+            if path.name == note.name + NOTE:
+                found.append(note)
+    return iter(sorted(found, key=lambda note: (note.attempt, note.cycle, note.generation, note.rank)))
+
+
+def has_ended(spool: Path, note: SpoolNote) -> bool:
+    """Whether no process writes it any more."""
+    return (spool / (note.name + END)).exists()
+
+
+def is_closing(spool: Path) -> bool:
+    """Whether no worker is started any more."""
+    return (spool / CLOSING).exists()
+
+
+def remove(spool: Path, note: SpoolNote) -> None:
+    """All of it is durable elsewhere. Raises OSError."""
+    for ending in (OUT, GONE, END, NOTE):  # the note last: without it the others are nobody's
+        (spool / (note.name + ending)).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A part of a source that was given up, and why."""
+
+    start: int
+    end: int
+    lines: int
+    why: str
+
+
+def write_gone(spool: Path, note: SpoolNote, gone: Sequence[Gone]) -> None:
+    """Remember what was given up, before its bytes are. Raises OSError."""
+    _write_whole(spool / (note.name + GONE), json.dumps([asdict(part) for part in gone]))
+
+
+def read_gone(spool: Path, note: SpoolNote) -> list[Gone]:
+    """What was given up of a source, in order."""
+    try:
+        told = json.loads((spool / (note.name + GONE)).read_text(encoding="utf-8"))
+        return [Gone(**part) for part in told]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def tail(spool: Path, note: SpoolNote, limit_bytes: int) -> bytes:
+    """The end of what the worker wrote, as far as it is still here. Raises OSError."""
+    with (spool / (note.name + OUT)).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - limit_bytes))
+        return file.read().lstrip(b"\0")
+
+
+def punch(descriptor: int, start: int, end: int) -> None:
+    """Give the blocks of this range back to the file system; its length stays. Raises OSError where that cannot be."""
+    if _libc.fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start)):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    fresh = path.with_name(path.name + ".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+    fresh.rename(path)
