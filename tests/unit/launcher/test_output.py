@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resurge_launcher import output_files
 from resurge_launcher.output import OWN_LINES_LIMIT, TAIL_BYTES, Funnel, OwnLines, Stream
 from resurge_launcher.terminal import LINE_LIMIT_BYTES, Terminal, prefixed
 from resurge_libs.testing import wait_until
@@ -165,3 +167,52 @@ def test_a_terminal_that_blocks_does_not_block_the_launcher():
     os.close(reader)
     funnel.close(5)
     os.close(writer)
+
+
+def test_a_disk_that_hangs_costs_the_files_and_stops_no_worker_that_prints(
+    funnel: Funnel, screen: Screen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(output_files, "STALL_LIMIT_S", 0.2)
+    monkeypatch.setattr(output_files, "QUEUE_BYTES", 64 * 1024)
+    back, held = threading.Event(), tmp_path / "held"
+    genuine = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str(held):
+            back.wait(30)
+        return genuine(descriptor, data)
+
+    monkeypatch.setattr("os.write", write)
+    writer = funnel.open(Stream(1, 0, False, held), os.open(held, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+    printed = b"x" * 99 + b"\n"
+    for _ in range(10_000):  # blocks for ever where the funnel does
+        genuine(writer, printed)
+    os.close(writer)
+    try:
+        wait_until(lambda: funnel.at_end(1, 0), 20)
+        assert funnel.tail(1, 0, 1) == ("x" * 99,)
+        assert screen.text.count(b"has not answered for 0.2 s") == 1 and str(held).encode() in screen.text
+    finally:
+        back.set()
+    wait_until(lambda: b"answers again" in screen.text)
+    wait_until(lambda: held.exists() and held.read_bytes().endswith(printed))
+    assert len(held.read_bytes()) < 10_000 * len(printed)
+
+
+def test_a_slow_disk_slows_the_worker_and_loses_nothing(
+    funnel: Funnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(output_files, "QUEUE_BYTES", 1_000)
+    genuine = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        return genuine(descriptor, data[:700])
+
+    file = tmp_path / "slow"
+    monkeypatch.setattr("os.write", write)
+    writer = funnel.open(Stream(1, 0, False, file, to_terminal=False), os.open(file, os.O_WRONLY | os.O_CREAT))
+    for number in range(2_000):
+        genuine(writer, b"%06d\n" % number)
+    os.close(writer)
+    wait_until(lambda: funnel.at_end(1, 0), 20)
+    assert file.read_bytes() == b"".join(b"%06d\n" % number for number in range(2_000))

@@ -1,8 +1,9 @@
 """Carries what workers print to the terminal, with a rank prefix, and to one file per rank and stream.
 
 A thread of its own reads the workers' pipes, so that a slow terminal or disk slows the workers that print, as it would
-without a launcher, but never the launcher itself. Bytes are passed on as they are; memory is bounded by a tail and one
-unfinished line per stream. Decides nothing about workers.
+without a launcher, but never the launcher itself; files have another, for a disk may hang. Bytes are passed on as they
+are; memory is bounded by a tail, one unfinished line per stream, and what may wait for files. Decides nothing about
+workers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resurge_launcher.output_files import FileWriters, LogFile
 from resurge_launcher.terminal import Terminal
 
 READ_BYTES = 256 * 1024
@@ -41,7 +43,7 @@ class Stream:
 class _Pipe:
     stream: Stream
     descriptor: int
-    file_descriptor: int | None
+    file: LogFile | None
     tail: bytearray = field(default_factory=bytearray)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -77,6 +79,7 @@ class Funnel:
         self._pipes: dict[tuple[int, int, bool], _Pipe] = {}
         self._own_lines: deque[str] = deque(maxlen=OWN_LINES_LIMIT)
         self._closing = False
+        self._files = FileWriters(self.say)
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="resurge-output", daemon=True)
         self._thread.start()
@@ -88,7 +91,10 @@ class Funnel:
         """
         reader, writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(reader, False)
-        pipe = _Pipe(stream, reader, file_descriptor)
+        file = None
+        if stream.file is not None and file_descriptor is not None:
+            file = LogFile(stream.file, file_descriptor)
+        pipe = _Pipe(stream, reader, file)
         with self._lock:
             self._forget_older(stream)
             self._pipes[(stream.generation, stream.rank, stream.is_stderr)] = pipe
@@ -176,30 +182,17 @@ class Funnel:
         with self._lock:
             pipe.tail += data[-TAIL_BYTES:]
             del pipe.tail[:-TAIL_BYTES]
-        self._to_file(pipe, data)
+        if pipe.file is not None:
+            self._files.write(pipe.file, data)
         if pipe.stream.to_terminal:
             self._terminal.write(pipe.stream.rank, pipe.stream.is_stderr, data)
-
-    def _to_file(self, pipe: _Pipe, data: bytes) -> None:
-        if pipe.file_descriptor is None:
-            return
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(pipe.file_descriptor, view) :]
-        except OSError as error:
-            # a full disk costs the file, not the training run
-            os.close(pipe.file_descriptor)
-            pipe.file_descriptor = None
-            where = f"output of rank {pipe.stream.rank} goes to {pipe.stream.file} no longer"
-            self._terminal.say(f"resurge: {where}: {error.strerror}\n")
 
     def _end(self, pipe: _Pipe) -> None:
         self._selector.unregister(pipe.descriptor)
         os.close(pipe.descriptor)
-        if pipe.file_descriptor is not None:
-            os.close(pipe.file_descriptor)
-            pipe.file_descriptor = None
         if pipe.stream.to_terminal:
             self._terminal.end(pipe.stream.rank, pipe.stream.is_stderr)
-        pipe.ended.set()
+        if pipe.file is None:
+            pipe.ended.set()
+        else:
+            self._files.end(pipe.file, pipe.ended.set)
