@@ -27,6 +27,7 @@ READING = (
     "explain",
     "verdict",
     "report",
+    "drain",
     "shutdown",
 )
 

@@ -186,7 +186,9 @@ class ControlLine:
                 return
         match message:
             case rm.Desired():
-                self.owner.apply(mapping.desired(message))
+                told = mapping.desired(message)
+                self.owner.before_desired(told)
+                self.owner.apply(told)
             case rm.AnswerBeat():
                 self._acknowledged(message)
 

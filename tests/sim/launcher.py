@@ -6,7 +6,7 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, Any
 
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.goals import DownGoal, RunGoal
 from resurge_launcher.core.model import Rules, StoreOffer
 from resurge_launcher.core.step import LauncherMachine
 from resurge_libs.core.ids import Generation
@@ -15,7 +15,7 @@ from resurge_libs.core.progress import MarkerReading
 from resurge_libs.core.reasons import Because, Reason
 from tests.sim import mapping
 from tests.sim.control_line import ControlLine, Heard
-from tests.sim.model_worker import Page, Process
+from tests.sim.model_worker import Page, Process, mark
 from tests.sim.network import Stream
 from tests.sim.process import SimProcess
 
@@ -105,6 +105,8 @@ class Launcher(SimProcess):
             last_step=process.step,
         )
         told_s = self.world.chance.uniform(0.0002, 0.004)
+        if process.told_to_stop:  # pages are read before an end is told
+            self.later(told_s * 0.9, lambda: self._read_pages(process.generation))
         self.later(told_s, lambda: self.post(event))
         if process.pid % 2:
             # the lock on its page tells of some ends before the kernel is done with them, of one in a few too late
@@ -165,10 +167,9 @@ class Launcher(SimProcess):
                 self.later(chance.uniform(0.0002, 0.002), lambda: self._read_pages(int(generation)))
             case h.ReadMarker(generation, at_start):
                 self._read_marker(int(generation), at_start)
-            case h.WriteLease(generation, until):
-                self.pages.setdefault(int(generation), Page()).lease_until = until
-            case h.Fence(generation):
-                self.pages.setdefault(int(generation), Page()).fenced = True
+            case h.WriteLease() | h.Fence() | h.WriteStop():
+                if mark(self.pages.setdefault(int(action.generation), Page()), action):
+                    self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
             case h.TellFault():
                 pass
             case h.ExitWith(code, because):
@@ -186,6 +187,11 @@ class Launcher(SimProcess):
             self.line.take_late(event)
         else:
             super().apply(event)
+
+    def before_desired(self, told: h.DesiredReceived) -> None:
+        """Pages are read before an order to end workers: one may have begun to save a moment ago."""
+        if isinstance(told.goal, DownGoal) and any(p.saving for p in self.world.crowd.alive_in(self.place)):
+            self._read_pages(int(told.goal.generation))
 
     def keep_for_later(self, event: object) -> None:
         """A message lies in the socket while the process stands still."""
@@ -265,5 +271,5 @@ class Launcher(SimProcess):
 
     def signalled(self, signal: int) -> None:
         """Somebody signals the launcher itself."""
-        self.signals.add(signal)
-        self.post(h.SignalReceived(signal))
+        self.signals.add(int(signal))
+        self.post(h.SignalReceived(int(signal)))

@@ -52,6 +52,14 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
         leaving_signal=seen.leaving_signal,
         workers=tuple(rm.WorkerProcess(w.rank, w.local_rank, w.pid) for w in seen.workers),
         progress=seen.progress,
+        draining=rm.Draining(
+            seen.draining.notice_signal,
+            seen.draining.grace_s,
+            seen.draining.asks,
+            seen.draining.offer,
+            seen.draining.held,
+            seen.draining.told,
+        ),
     )
 
 
@@ -77,6 +85,7 @@ def _goal(goal: rm.Goal) -> lm.Goal:
                 restarts_spent=goal.restarts_spent,
                 incident_id=goal.incident or IncidentId(""),
                 store_is_served=goal.store_is_served,
+                stop=None if goal.stop is None else lm.StopOrder(lm.StopPhase(goal.stop.phase.value), goal.stop.step),
             )
         case rm.Down():
             return lm.DownGoal(

@@ -12,6 +12,7 @@ from random import Random
 from signal import SIGKILL, SIGTERM
 from typing import Protocol
 
+from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import Milestone, MilestoneKind, PageReading
 from resurge_libs.core.ids import Rank
@@ -24,6 +25,8 @@ class Habits:
     """How the training script of one world behaves."""
 
     uses_sdk: bool = True
+    asks_stop: bool = True
+    """Ranks ask after each step whether to stop, save then and end; else only a signal ends them."""
     survivors_raise: bool = True
     """Ranks whose peer died exit with an error; otherwise they wait for ever, as in a collective of GPUs."""
     total_steps: int = 10**9
@@ -43,6 +46,22 @@ class Page:
 
     lease_until: Instant | None = None
     fenced: bool = False
+    held: int = 0
+    decided: int | None = None
+
+
+def mark(page: Page, action: h.WriteLease | h.Fence | h.WriteStop) -> bool:
+    """Write what a launcher says to its workers; whether it now tells them where to stop."""
+    match action:
+        case h.WriteLease(_, until):
+            page.lease_until = until
+        case h.Fence():
+            page.fenced = True
+        case h.WriteStop(_, held, decided):
+            page.held = page.held if held is None else held
+            page.decided = page.decided if decided is None else decided
+            return decided is not None
+    return False
 
 
 @dataclass
@@ -68,6 +87,11 @@ class Process:
     """Its launcher has signalled it."""
     last_beat_s: float | None = None
     step: int | None = None
+    asked_step: int | None = None
+    waits_to_stop: bool = False
+    told_to_stop: bool = False
+    saving: bool = False
+    """It writes a checkpoint, and its page says so."""
     milestones: list[tuple[MilestoneKind, float, int | None]] = field(default_factory=list)
     exit_code: int | None = None
     signal: int | None = None
@@ -151,13 +175,65 @@ class Training:
             for process, host in list(self.members.values()):
                 self._later(self.crowd.chance.uniform(0.0, 0.5), lambda p=process, h=host: self.crowd.end(p, h, code=0))
             return
+        if self.habits.uses_sdk and self.habits.asks_stop and self._ask():
+            return
         self._later(self.habits.step_s * self.crowd.chance.uniform(0.8, 1.2), self._stepped)
+
+    # --- whether to stop: each rank asks at its own moment; all goes on when the last one was told to
+
+    def _ask(self) -> bool:
+        """Whether somebody has to wait or to stop before the next step."""
+        pages = [host.pages.get(self.generation) for _, host in self.members.values()]
+        if not any(page is not None and (page.held or page.decided is not None) for page in pages):
+            for process, _ in self.members.values():
+                process.asked_step = self.step
+            return False
+        self._going = set[int]()
+        for rank, (process, host) in list(self.members.items()):
+            wait_s = self.crowd.chance.choice([0.0, 0.0, 0.2]) * self.crowd.chance.random()
+            self._later(wait_s, lambda r=rank, p=process, h=host, s=self.step: self._asks(r, p, h, s))
+        return True
+
+    def _asks(self, rank: int, process: Process, host: Host, step: int) -> None:
+        if not process.alive or process.dying or self.broken:
+            return
+        if process.hangs:
+            self._later(0.1, lambda: self._asks(rank, process, host, step))
+            return
+        process.asked_step = step
+        page = host.pages.get(self.generation) or Page()
+        if page.decided is not None and (page.decided == 0 or step >= page.decided):
+            process.told_to_stop, process.waits_to_stop = True, False
+            self.crowd.on_stop(self.generation, rank, step)
+            save_s = self.crowd.chance.uniform(0.0, self.habits.save_s)
+            self._later(save_s, lambda: self._stopped(process, host, step))
+        elif page.decided is None and page.held and step >= page.held:
+            process.waits_to_stop = True
+            self._later(0.01, lambda: self._asks(rank, process, host, step))
+        else:
+            process.waits_to_stop = False
+            self._going.add(rank)
+            if len(self._going) == self.world_size:
+                self._later(self.habits.step_s * self.crowd.chance.uniform(0.8, 1.2), self._stepped)
+
+    def _stopped(self, process: Process, host: Host, step: int) -> None:
+        """A rank that was told to stop has saved its part."""
+        if not process.alive or process.dying or self.broken:
+            return
+        self.finished = True
+        self._committed(process, host, step)
+        self.crowd.end(process, host, code=0)
 
     def _commit(self) -> None:
         """Rank 0 saves; a slow save ends long after its peers may have died, so the fence is asked at its end."""
         process, host = self.members[0]
         step, save_s = self.step, self.crowd.chance.uniform(0.0, self.habits.save_s)
-        self._later(save_s, lambda: self._committed(process, host, step))
+        process.saving = save_s > 0
+        self._later(save_s, lambda: self._saved(process, host, step))
+
+    def _saved(self, process: Process, host: Host, step: int) -> None:
+        process.saving = False
+        self._committed(process, host, step)
 
     def _committed(self, process: Process, host: Host, step: int) -> None:
         if process.alive and not process.dying and not process.hangs and host.may_commit(self.generation):
@@ -200,6 +276,7 @@ class Crowd:
         self.checkpoint_step = 0
         self.own_ends: list[tuple[float, Process]] = []
         """Workers that failed by themselves, in the order in which it happened."""
+        self.on_stop: Callable[[int, int, int], None] = lambda generation, rank, step: None
         self.on_commit: Callable[[int, str, int], None] = lambda generation, node, step: None
         self._pid = 1000
 
@@ -256,7 +333,7 @@ class Crowd:
             if training.generation == process.generation and training.members.get(process.rank, (None,))[0] is process:
                 if code != 0:
                     training.lost(process)
-                elif not training.finished:
+                elif not training.finished and not process.told_to_stop:
                     training.broken = True
         host.worker_ended(process)
 
@@ -277,6 +354,12 @@ class Crowd:
                 if p.last_beat_s is None or not self.habits.uses_sdk
                 else Instant(instant(p.last_beat_s) + hang_limit_s),
                 stopped=p.stopped and p.alive,
+                open_phase="checkpoint" if p.saving and self.habits.uses_sdk else "",
+                asks_stop=p.asked_step is not None,
+                asked_step=p.asked_step,
+                waits_to_stop=p.waits_to_stop,
+                told_to_stop=p.told_to_stop,
+                moves=0 if p.hangs else round(self.timeline.now_s * 1000),
                 milestones=tuple(Milestone(Rank(p.rank), k, instant(at), step) for k, at, step in p.milestones),
             )
             for p in (*found, *(e for e in ended if e.generation == generation))

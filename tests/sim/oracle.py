@@ -16,6 +16,7 @@ S10  the fold of the durable facts equals the live durable state after each entr
 P    the count of cycles without progress is right at every check, and ends the job exactly when it should
      (progress_oracle.py)
 S11  a launcher that has control when the job ends exits with the job's code
+stop the ranks of a generation that were told to stop were told so after one and the same step
 S13  while nothing failed, no launcher signals a worker, whatever becomes of the services
 The accounts of the ledger sum up to its wall time after each entry.
 Not checked here: S12 (no log aggregator yet).
@@ -36,6 +37,7 @@ from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import model as rm
 from tests.sim.exclusions import Exclusions
 from tests.sim.progress_oracle import ProgressOracle
+from tests.sim.stop_oracle import StopOracle
 
 if TYPE_CHECKING:
     from tests.sim.launcher import Launcher
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 
 CLOCK_GRACE_S = 0.05
 LEAST_COVERAGE = 0.95
-OWN_ENDS = frozenset({Reason.CONTROL_LOST, Reason.CONTROL_UNREACHABLE, Reason.SIGNAL_RECEIVED})
+OWN_ENDS = frozenset({Reason.CONTROL_LOST, Reason.CONTROL_UNREACHABLE, Reason.SIGNAL_RECEIVED, Reason.RELEASED})
+"""RELEASED: an operator drained its node while the job went on without it."""
 
 
 class Violation(AssertionError):
@@ -72,6 +75,7 @@ class Oracle:
         self.out = Exclusions(world)
         self.restarts: Counter[int] = Counter()
         self.commits = 0
+        self.stopping = StopOracle(self.fail)
         self.records: list[rm.RecoveryRecord] = []
         self.decision: rm.TerminalDecision | None = None
         """The end of the present attempt."""
@@ -132,6 +136,7 @@ class Oracle:
 
     def _note(self, fact: Any, live: rm.Job) -> None:
         """Facts that later ones are judged by."""
+        self.stopping.agreed(fact)
         match fact:
             case rm.NodeExcluded():
                 _fail_if(self.out.excluded(fact, live))

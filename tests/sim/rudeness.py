@@ -184,6 +184,15 @@ RUDENESS: tuple[Rude, ...] = (
     Rude("an operator excludes in the middle of a fault", 12, _exclude_in_trouble, 0.3),
     Rude("a machine is replaced", 8, _replace_machine, 0.25),
     Rude("an excluded machine comes under another name", 10, _rename, 0.25),
+    # notices; behind all others, so that the worlds of older seeds stay as they are
+    Rude(
+        "the scheduler tells all launchers to leave",
+        6,
+        lambda w, c: w.preempt(within_s=c.choice([0.01, 0.5, 5.0])),
+        0.2,
+    ),
+    Rude("an operator drains a node", 6, lambda w, c: w.drain(_node(w, c)), 0.15),
+    Rude("an operator drains the job", 3, lambda w, c: w.drain(None), 0.1),
 )
 
 
@@ -194,6 +203,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
     strict_fence = chance.random() < 0.7
     habits = Habits(
         uses_sdk=chance.random() < 0.8,
+        asks_stop=Random(f"asks {seed}").random() < 0.7,
         survivors_raise=chance.random() < 0.5,
         total_steps=chance.choice([10**9, 10**9, 10**9, 40, 120]),
         step_s=chance.choice([0.5, 1.0, 3.0]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from signal import SIGKILL
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
 from typing import TYPE_CHECKING
 
 from resurge_launcher.core.model import Rules as LauncherRules
@@ -41,6 +41,8 @@ class Verbs(ControlVerbs, MachineVerbs):
             progress=self.progress.source,
             reads_marker=self.reads_marker,
             page_interval_s=setup.page_interval_s,
+            drain_signals=frozenset({SIGTERM, SIGINT, SIGHUP}),
+            preempted_exit_code=setup.preempted_exit_code,
         )
         place = f"{node}/{self._incarnations[node]}" if second else node
         launcher = Launcher(self, node, self._incarnations[node], rules, place=place, take_over=take_over)
@@ -222,6 +224,19 @@ class Verbs(ControlVerbs, MachineVerbs):
         """An operator ends the job."""
         self._ask(at_s, lambda s, r: rm.ShutdownAsked(s, r, "an operator said so"))
 
+    def drain(self: World, node: str | None, at_s: float | None = None) -> None:
+        """An operator wants a node, or the job, to save and stop."""
+        self._ask(at_s, lambda s, r: rm.DrainAsked(s, r, None if node is None else NodeId(node), "maintenance", 10.0))
+
+    def preempt(self: World, at_s: float | None = None, *, within_s: float = 0.5) -> None:
+        """The scheduler tells every launcher to leave, one after the other."""
+
+        def act() -> None:
+            for node in self.node_names:
+                self.signal_launcher(node, SIGTERM, self.now_s + self.chance.uniform(0.0, within_s))
+
+        self.at(at_s, act)
+
     def write_store(self: World, generation: int, at_s: float | None = None) -> None:
         """A worker of some generation writes to the store, perhaps long after its time."""
 
@@ -236,7 +251,7 @@ class Verbs(ControlVerbs, MachineVerbs):
             if self.service.alive and self.job.spec is not None:
                 stamp = self.service.stamp()
                 event = make(stamp, RequestId(stamp.fresh_id))
-                self.faulted |= isinstance(event, rm.ShutdownAsked)
+                self.faulted |= isinstance(event, rm.ShutdownAsked | rm.DrainAsked)
                 self.log("rdzv", f"is asked: {type(event).__name__}")
                 self.service.ask(event)
                 if self.chance.random() < 0.3:  # the answer is lost on its way; the same request comes again

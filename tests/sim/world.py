@@ -80,6 +80,7 @@ class Setup:
     calm_beats: bool = False
     """Whether beats where nothing can go wrong are taken without messages; see calm.py."""
     most_acts: int = MAX_ACTS
+    preempted_exit_code: int = 0
     keep_lines: int = 50
 
 
@@ -97,7 +98,7 @@ class World(Verbs):
         self.oracle = Oracle(self)
         self.net = Network(self.timeline, self.chance, self.setup.limits)
         self.crowd = Crowd(self.timeline, self.chance, self.setup.habits)
-        self.crowd.on_commit = self.oracle.committed
+        self.crowd.on_commit, self.crowd.on_stop = self.oracle.committed, self.oracle.stopping.told
         self.relays = {f"r{number}": Relay(self, f"r{number}") for number in range(1, self.setup.relays + 1)}
         self.disk_is_full = False
         self._clocks: dict[str, Clock] = {}
@@ -145,6 +146,7 @@ class World(Verbs):
             progress=self.progress,
             max_excluded_share=setup.max_excluded_share,
             exclusion_window_s=setup.exclusion_window_s,
+            preempted_exit_code=setup.preempted_exit_code,
         )
 
     def marker(self) -> MarkerReading:

@@ -243,13 +243,6 @@ def test_a_worker_past_its_limit_is_hung_and_killed_at_once():
     assert of(fresh, h.SignalWorkers) == [h.SignalWorkers(Generation(1), SIGKILL)]
 
 
-def test_a_hang_while_a_peer_saves_its_state_leaves_the_grace():
-    node = Node().running()
-    saving = _reading(node, 0, open_phase="checkpoint")
-    fresh = node.feed(h.PagesRead(Generation(1), (saving, _reading(node, 1, hung_at=node.now))))
-    assert of(fresh, h.SignalWorkers) == [h.SignalWorkers(Generation(1), SIGTERM)]
-
-
 def test_a_pause_of_the_launcher_is_not_held_against_workers():
     node = Node().running()
     node.move(30)

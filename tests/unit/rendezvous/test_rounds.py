@@ -320,4 +320,4 @@ def test_when_everybody_was_told_to_leave_the_attempt_is_over():
         d.tell(node, NodePhase.READY, 1)
         d.close(node)
     assert d.stage == "Ended"
-    assert d.job.stage.decision.because.code is Reason.NODE_LEFT
+    assert (d.job.stage.decision.because.code, d.job.stage.decision.exit_code) == (Reason.PREEMPTED, 128 + 15)

@@ -139,6 +139,7 @@ def observations(generation: int):
             True,
             15,
         )
+        yield m.Observed(phase, Generation(generation), draining=m.Draining(15, 20.0, True, 7, 9, True))
 
 
 def events(d: Desk):
@@ -179,6 +180,8 @@ def events(d: Desk):
         yield m.RecommendationMade(stamp, RequestId("r"), Recommendation(kind, "x", attempt=Attempt(1)))
     for node, action in itertools.product(("n0", "n9"), m.ControlAction):
         yield m.ControlAsked(stamp, RequestId("w"), token, NodeId(node), Rank(0), action, "x", Wall(0.0))
+    yield m.DrainAsked(stamp, RequestId("d"), None, "why")
+    yield m.DrainAsked(stamp, RequestId("e"), NodeId("n0"), "why", 5.0)
     yield m.StorePutAsked(stamp, RequestId("p"), token, "k", b"v")
     yield m.StoreAddAsked(stamp, RequestId("a"), token, "k", 1)
     yield m.StoreCompareAndSetAsked(stamp, RequestId("c"), token, "k", None, b"v")

@@ -30,7 +30,7 @@ def test_each_side_sees_what_the_other_wrote(launcher, path):
     writer, reader = PageWriter(path), PageReader(path)
     launcher.set_lease(5_000)
     launcher.set_fenced()
-    launcher.set_should_stop(3)
+    launcher.stop_at(2)
     writer.attached(4242, 10)
     writer.process_group_ready(11)
     writer.checkpoint_restored(0, 12)

@@ -11,6 +11,8 @@
             with s.phase("checkpoint", limit=600):
                 s.fence()
                 ...
+            if s.should_stop():
+                save(); break
 
 Without a launcher every call is a cheap no-op. Nothing here raises into the training loop, blocks it or slows it; the
 fence is the one exception, and says so. A worker that gives up asks with `s.stop_restarting(reason)` or

@@ -43,6 +43,7 @@ class Cell(IntEnum):
     LEASE_UNTIL_NS = 2
     FENCED = 3
     SHOULD_STOP = 4
+    STOP_HELD = 5
     # written by the worker
     PID = 16
     STARTED_NS = 17
@@ -58,7 +59,14 @@ class Cell(IntEnum):
     FIRST_COMMIT_STEP = 36
     COMMIT_NS = 37
     COMMITTED_STEP = 38
+    STOP_ASKED_COUNT = 40
+    STOP_ASKED_STEP = 41
+    STOP_WAITS = 42
+    STOP_TOLD_NS = 43
 
+
+STOP_AT_ONCE = 1
+"""In SHOULD_STOP: whatever the step; a border is stored as its step plus one, and stands above it from step 1 on."""
 
 # A phase slot: number, depth, opened, limit, deadline, name, its length; then the checksum of all of them.
 _PHASE = struct.Struct(f"<QQQQQ{PHASE_NAME_BYTES}sQ")
@@ -105,6 +113,21 @@ class PageView:
     lease_until_ns: int
     fenced: bool
     should_stop: int
+    stop_asked_count: int = 0
+    """How often the worker has asked whether to stop; 0 for a script that never does."""
+    stop_asked_step: int | None = None
+    """Its last committed step when it asked last."""
+    stop_waits: bool = False
+    """It stands at the border that is held, and waits to be told."""
+    stop_told_ns: int = 0
+    """When it was told to stop; from then on every answer is the same."""
+    phase_number: int = 0
+    """Rises with every change of the open phase."""
+
+    @property
+    def moves(self) -> int:
+        """Rises whenever the worker says anything: a beat, a phase, a question."""
+        return self.beat_count + self.phase_number + self.stop_asked_count
 
     @property
     def hung_at_ns(self) -> int | None:
@@ -178,9 +201,13 @@ class LauncherCells(_Mapping):
         """The worker's generation is fenced, for good: `resurge.fence()` raises from now on."""
         self.cells[Cell.FENCED] = 1
 
-    def set_should_stop(self, reason_number: int) -> None:
-        """Ask the worker to stop at its next chance; 0 takes the wish back. A seam for later."""
-        self.cells[Cell.SHOULD_STOP] = reason_number
+    def hold_at(self, step: int) -> None:
+        """Whoever asks at this step or later waits until it is told; before it nothing changes."""
+        self.cells[Cell.STOP_HELD] = step + 1
+
+    def stop_at(self, step: int) -> None:
+        """Whoever asks at this step or later is told to stop; 0: whoever asks at all."""
+        self.cells[Cell.SHOULD_STOP] = step + 1
 
 
 class PageReader(_Mapping):
@@ -192,6 +219,7 @@ class PageReader(_Mapping):
     def read(self) -> PageView:
         """All facts of the page now."""
         cells = self.cells
+        phase_number, phase = self._phase()
         return PageView(
             pid=cells[Cell.PID],
             started_ns=cells[Cell.STARTED_NS],
@@ -200,7 +228,7 @@ class PageReader(_Mapping):
             beat_step=_step(cells[Cell.BEAT_STEP]),
             beat_count=cells[Cell.BEAT_COUNT],
             beat_limit_ns=cells[Cell.BEAT_LIMIT_NS],
-            phase=self._phase(),
+            phase=phase,
             process_group_ready_ns=cells[Cell.PROCESS_GROUP_READY_NS],
             checkpoint_restored_ns=cells[Cell.CHECKPOINT_RESTORED_NS],
             checkpoint_restored_step=_step(cells[Cell.CHECKPOINT_RESTORED_STEP]),
@@ -212,16 +240,21 @@ class PageReader(_Mapping):
             lease_until_ns=cells[Cell.LEASE_UNTIL_NS],
             fenced=bool(cells[Cell.FENCED]),
             should_stop=cells[Cell.SHOULD_STOP],
+            stop_asked_count=cells[Cell.STOP_ASKED_COUNT],
+            stop_asked_step=_step(cells[Cell.STOP_ASKED_STEP]),
+            stop_waits=bool(cells[Cell.STOP_WAITS]),
+            stop_told_ns=cells[Cell.STOP_TOLD_NS],
+            phase_number=phase_number,
         )
 
-    def _phase(self) -> Phase | None:
+    def _phase(self) -> tuple[int, Phase | None]:
         """The newest whole record. Both torn at once means two writes during one look: look again, a bounded number."""
         for _ in range(_READ_TRIES):
             whole = [record for offset in _PHASE_SLOTS if (record := self._phase_slot(offset)) is not None]
             if whole:
-                _number, phase = max(whole, key=lambda record: record[0])
-                return phase if phase.depth else None
-        return None
+                number, phase = max(whole, key=lambda record: record[0])
+                return number, phase if phase.depth else None
+        return 0, None
 
     def _phase_slot(self, offset: int) -> tuple[int, Phase] | None:
         raw = bytes(self._bytes[offset : offset + _PHASE.size + _PHASE_CHECK.size])

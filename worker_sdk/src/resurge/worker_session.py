@@ -2,7 +2,8 @@
 
 Decides when the SDK is armed: a page that is there, of this layout, and not another living process's. Otherwise, and in
 a forked child, every call does nothing. Never raises into the training loop, never blocks or slows it: a beat is three
-stores into the shared page. The fence alone may wait and raise, because writing without the right to do so is worse.
+stores into the shared page. The fence alone may wait and raise, because writing without the right to do so is worse;
+and the question whether to stop waits while ranks agree on the step.
 Effects: the page's cells, and frames by the link.
 """
 
@@ -25,6 +26,7 @@ from resurge.frames import ControlAnswer, Event, Milestone, Speaker
 from resurge.link import Link
 from resurge.page import Cell, PageError, PageWriter, cell_value
 from resurge.phases import OpenPhases, PhaseScope
+from resurge.stopping import STOP_WAIT_S, StopQuestion
 
 _log = logging.getLogger("resurge")
 _monotonic_ns = time.monotonic_ns
@@ -52,6 +54,7 @@ class Session:
         self._told: set[str] = set()
         self._depth = 0
         self._is_quick_exit = False
+        self._stop = StopQuestion()
         if self._page is None:
             return
         self._phases = OpenPhases(self._page, self.beat)
@@ -157,6 +160,21 @@ class Session:
                 self._tell_first_step(int(step), now_ns)
         except _NOT_A_NUMBER as error:
             self._complain("step_committed", step, error)
+
+    def should_stop(self) -> bool:
+        """Whether to save a checkpoint and leave the loop now: the job is to end, or this run of it.
+
+        Ask on every rank after each committed step: all ranks get True at the same step, and from then on always.
+        Leave by exit code 0. In the moment of agreement it may wait, for some milliseconds as a rule. Without a
+        launcher it is always False.
+        """
+        cells = self._cells
+        if cells is None:
+            return False
+        return self._stop.ask(cells, self._waiting_to_stop)
+
+    def _waiting_to_stop(self) -> PhaseScope:
+        return PhaseScope(self._phases, "resurge.should_stop", _as_ns(STOP_WAIT_S + 1.0))
 
     def event(self, name: str, **fields: str | int | float | bool) -> None:
         """Have something noted by the launcher; lost if the launcher does not listen."""

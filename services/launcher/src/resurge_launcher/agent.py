@@ -24,6 +24,8 @@ from resurge_launcher import environment, wire
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
+from resurge_launcher.core.goals import DownGoal
+from resurge_launcher.core.notices import ENDING_SIGNALS
 from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
@@ -54,7 +56,6 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.progress import rules_to_proto
 
-ENDING_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 OUTPUT_LIMIT_S = 1.0
 SOCKET_NAME = "workers.sock"
 CONTROL_SOCKET_NAME = "control-{}.sock"
@@ -201,6 +202,14 @@ class _Agent:
             pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
             progress=settings.progress.source,
             reads_marker=self._marker is not None,
+            drain_signals=frozenset(int(number) for number in settings.draining.signals),
+            preempted_exit_code=settings.draining.exit_code,
+        )
+
+    @property
+    def _handled_signals(self) -> frozenset[int]:
+        return frozenset(
+            int(number) for number in (*self._settings.signals_to_handle, *self._settings.draining.signals)
         )
 
     def _hands(self) -> Hands:
@@ -307,6 +316,8 @@ class _Agent:
     # ---------------------------------------------------------------------------------------------------- events
 
     def _post(self, event: h.Event) -> None:
+        if isinstance(event, h.DesiredReceived) and isinstance(event.goal, DownGoal):
+            self._read_pages(event.goal.generation)  # some worker may have begun to save a moment ago
         self._driver.post(event)
         state, memory = self._driver.state, self._lock.memory
         if state.highest_generation > memory.highest_generation or state.highest_attempt > memory.highest_attempt:
@@ -326,8 +337,8 @@ class _Agent:
             self._left.set_result(end)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
-        for number in self._settings.signals_to_handle:
-            loop.add_signal_handler(number, self._post, h.SignalReceived(int(number)))
+        for number in sorted(self._handled_signals):
+            loop.add_signal_handler(number, self._post, h.SignalReceived(number))
         loop.add_signal_handler(signal.SIGCHLD, loop.call_later, REAP_PAUSE_S, self._strays.reap_orphans)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
@@ -372,6 +383,7 @@ def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
         progress=rules_to_proto(settings.progress) if settings.progress.is_tracked else None,
         max_excluded_share=settings.excluding.max_share,
         exclusion_window=wire.duration(settings.excluding.window_s),
+        preempted_exit_code=settings.draining.exit_code,
     )
 
 

@@ -86,7 +86,7 @@ class Effects:
                 self.read_pages(generation)
             case h.ReadMarker():
                 self._read_marker(action)
-            case h.WriteLease() | h.Fence():
+            case h.WriteLease() | h.Fence() | h.WriteStop():
                 self._mark_pages(action)
             case h.TellFault():
                 self._tell(action)
@@ -207,17 +207,23 @@ class Effects:
         assert self._hands.marker is not None, "only a launcher that was told of a marker reads it"
         self._hands.marker.look(tell)
 
-    def _mark_pages(self, action: h.WriteLease | h.Fence) -> None:
+    def _mark_pages(self, action: h.WriteLease | h.Fence | h.WriteStop) -> None:
         if isinstance(action, h.WriteLease):
             self._lease_until = action.until
         team = self._team_of(action.generation)
         if team is None:
             return
         book: PageBook = team.book
-        if isinstance(action, h.Fence):
-            book.fence()
-        else:
-            book.write_lease(action.until)
+        match action:
+            case h.Fence():
+                book.fence()
+            case h.WriteLease(_, until):
+                book.write_lease(until)
+            case h.WriteStop(_, held, decided, alone):
+                book.write_stop(held, decided)
+                log.event("ranks_stop", generation=action.generation, held=held, decided=decided, alone=alone)
+            case _:
+                assert_never(action)
 
     def _tell(self, action: h.TellFault) -> None:
         team = self._team_of(action.generation)

@@ -87,6 +87,14 @@ class PageBook:
         for _, cells, _ in self._pages.values():
             cells.set_fenced()
 
+    def write_stop(self, held: int | None, decided: int | None) -> None:
+        """Hold the workers at a step, or tell them to stop at one; 0 for at once."""
+        for _, cells, _ in self._pages.values():
+            if held is not None:
+                cells.hold_at(held)
+            if decided is not None:
+                cells.stop_at(decided)
+
     def read(self) -> tuple[PageReading, ...]:
         """What all pages say now."""
         return tuple(reading_of(local, rank, reader.read()) for local, (rank, _, reader) in self._pages.items())
@@ -118,6 +126,11 @@ def reading_of(local_rank: int, rank: Rank, view: PageView) -> PageReading:
         committed_step=view.committed_step,
         open_phase=view.phase.name if view.phase is not None else "",
         milestones=tuple(Milestone(rank, kind, Instant(ns / NS), step) for kind, ns, step in moments if ns),
+        asks_stop=view.stop_asked_count > 0,
+        asked_step=view.stop_asked_step,
+        waits_to_stop=view.stop_waits,
+        told_to_stop=view.stop_told_ns > 0,
+        moves=view.moves,
     )
 
 

@@ -120,6 +120,14 @@ class MachineId:
     is_given: bool = False  # by RESURGE_MACHINE_ID; else from /etc/machine-id
 
 
+@dataclass(frozen=True, slots=True)
+class DrainSettings:
+    """What gives notice to leave, and how a job that left ends."""
+
+    signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    exit_code: int = 0  # 0: 128 + the signal
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """One node's share of one job, as given by flags, environment, file and defaults. Durations are in seconds."""
@@ -164,6 +172,8 @@ class RunSettings:
     progress: ProgressRules = field(default_factory=ProgressRules)
     checkpoint_marker: Path | None = None  # the file that names the newest completed checkpoint
     signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+    draining: DrainSettings = field(default_factory=lambda: DrainSettings())
 
     # the start of workers
     warm: Warm = Warm.AUTO

@@ -133,12 +133,17 @@ class Team:
 
     def readings(self) -> tuple[PageReading, ...]:
         """What the pages say, and what the kernel says of the processes behind them."""
-        return tuple(replace(r, stopped=self._is_stopped(r.local_rank)) for r in self.book.read())
+        return tuple(self._with_kernels_word(reading) for reading in self.book.read())
 
-    def _is_stopped(self, local_rank: int) -> bool:
-        worker = self._workers.get(local_rank)
+    def _with_kernels_word(self, reading: PageReading) -> PageReading:
+        worker = self._workers.get(reading.local_rank)
         stat = kernel.stat_of(worker.pid) if worker is not None and worker.status is None else None
-        return stat is not None and stat.is_stopped
+        if worker is None or stat is None:
+            return reading
+        if not reading.open_phase:
+            return replace(reading, stopped=stat.is_stopped)
+        moves = reading.moves + kernel.written_bytes_of(worker.pid)
+        return replace(reading, stopped=stat.is_stopped, moves=moves, waits_for_disk=stat.waits_for_device)
 
     def signal(self, number: int) -> None:
         """Signal the process groups of all that live."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from resurge_api.rendezvous.v1 import attach_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, drain_pb2
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
-from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunGoal
+from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunGoal, StopOrder, StopPhase
 from resurge_libs.core.end_cause import end_cause_named
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.instant import Instant
@@ -44,6 +44,14 @@ _MILESTONES = {
 STOP_ACTIONS = {
     StopAction.LOG: attach_pb2.ATTRIBUTION_STOP_ACTION_LOG,
     StopAction.NO_RESTART: attach_pb2.ATTRIBUTION_STOP_ACTION_NO_RESTART,
+}
+
+
+NOTHING_DRAINS = h.Draining()
+_STOP_PHASES = {
+    drain_pb2.STOP_PHASE_ASK: StopPhase.ASK,
+    drain_pb2.STOP_PHASE_HOLD: StopPhase.HOLD,
+    drain_pb2.STOP_PHASE_DECIDED: StopPhase.DECIDED,
 }
 
 
@@ -100,6 +108,16 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
         proto.leaving_signal = observed.leaving_signal
     if observed.progress is not None:
         proto.progress.CopyFrom(_progress_to_proto(observed.progress))
+    if observed.draining != NOTHING_DRAINS:
+        proto.draining.CopyFrom(_draining_to_proto(observed.draining))
+    return proto
+
+
+def _draining_to_proto(draining: h.Draining) -> drain_pb2.Draining:
+    proto = drain_pb2.Draining(asks=draining.asks, told=draining.told, offer=draining.offer, held=draining.held)
+    if draining.notice_signal is not None:
+        proto.notice_signal = draining.notice_signal
+        proto.grace.CopyFrom(duration(draining.grace_s))
     return proto
 
 
@@ -212,4 +230,12 @@ def _run(run: attach_pb2.Run) -> RunGoal:
         traceparent=run.traceparent,
         delay_s=max(0.0, run.delay.ToNanoseconds() / NS),
         store_is_served=run.store_is_served,
+        stop=_stop(run.stop) if run.HasField("stop") else None,
     )
+
+
+def _stop(stop: drain_pb2.Stop) -> StopOrder:
+    phase = _STOP_PHASES.get(stop.phase)
+    if phase is None:
+        raise BadDesired(f"stop phase {stop.phase} is not known to this launcher")
+    return StopOrder(phase, stop.step)

@@ -11,10 +11,11 @@ from typing import Any
 
 import grpc.aio
 
-from resurge_api.rendezvous.v1 import relay_pb2, rendezvous_pb2_grpc
+from resurge_api.rendezvous.v1 import drain_pb2, relay_pb2, rendezvous_pb2_grpc
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_libs.core.ids import IncidentId, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, WrongJob
+from resurge_libs.rpc.errors import because_to_proto
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous import wire, wire_asked, wire_machines, wire_out
 from resurge_rendezvous.attach import LauncherSession
@@ -23,6 +24,7 @@ from resurge_rendezvous.core.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from resurge_rendezvous.core.model import (
     Added,
     Deleted,
+    DrainAsked,
     ExcludeAsked,
     JobView,
     OrderTaken,
@@ -175,6 +177,17 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
     ) -> pb.ReportControlRequestResponse:
         taken = await self._desk.ask(wire_asked.control_in(request, self._desk.stamp()))
         return wire_asked.control_to_proto(taken)
+
+    async def Drain(
+        self, request: drain_pb2.DrainRequest, context: grpc.aio.ServicerContext
+    ) -> drain_pb2.DrainResponse:
+        wrong = self._checked_order(request, "reason", *(("node_id",) if request.node_id else ()))
+        grace_s = wire.lasts_of(request.grace, wrong, "grace") if request.HasField("grace") else None
+        wrong.check()
+        node = NodeId(request.node_id) if request.node_id else None
+        stamp, name = self._desk.stamp(), RequestId(request.request_id)
+        await self._desk.ask(DrainAsked(stamp, name, node, request.reason, grace_s))
+        return drain_pb2.DrainResponse(because=because_to_proto(self._view("").because))
 
     # --- the fenced store ---------------------------------------------------------------------------------------------
 

@@ -31,8 +31,10 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return None
         case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
             return _of_incident(what)
-        case f.ProgressBaselineRead() | f.ProgressChecked():
-            return _of_progress(what)
+        case f.ProgressBaselineRead() | f.ProgressChecked() | f.DrainOrdered() | f.StopAgreed():
+            return (
+                _of_progress(what) if isinstance(what, f.ProgressBaselineRead | f.ProgressChecked) else _of_drain(what)
+            )
         case f.RecoveryClosed() | f.RecoveryAmended() | f.SplitRuledOut() | f.NoRestartLatched():
             return _of_recovery(what)
         case (
@@ -43,6 +45,7 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             | f.NodeReadmitted()
             | f.WouldExclude()
             | f.OffenceNoted()
+            | f.NodeDrained()
         ):
             return _of_node(what)
         case f.JobOpened(spec=spec, attempt=attempt):
@@ -141,6 +144,7 @@ def _of_node(
         | f.NodeReadmitted
         | f.WouldExclude
         | f.OffenceNoted
+        | f.NodeDrained
     ),
 ) -> tuple[str, dict[str, Any]]:
     match what:
@@ -164,6 +168,17 @@ def _of_node(
                 "rank": offence.rank,
                 "reason": offence.code,
             }
+        case f.NodeDrained(node=node, because=because):
+            return "node_drained", {"node": node, **_why(because)}
+
+
+def _of_drain(what: f.DrainOrdered | f.StopAgreed) -> tuple[str, dict[str, Any]]:
+    match what:
+        case f.DrainOrdered(drain=drain):
+            told = {"node": drain.node, "signal": drain.signal, "grace_s": drain.grace_s}
+            return "drain_ordered", {"generation": drain.generation, **told, **_why(drain.because)}
+        case f.StopAgreed(generation=generation, step=step, because=because):
+            return "stop_agreed", {"generation": generation, "step": step, **_why(because)}
 
 
 def _why(because: Because) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from resurge_rendezvous.core.model import (
     StoreOffer,
     WorkerProcess,
 )
+from resurge_rendezvous.wire_drain import draining_of
 
 MAX_NAME_BYTES = 256
 MAX_PATH_BYTES = 4_096
@@ -148,7 +149,8 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
     wrong.between(f"{at}.attempt", job.attempt, 0, MAX_NUMBER)
     wrong.between(f"{at}.min_nodes", job.min_nodes, 1, MAX_NODES)
     wrong.between(f"{at}.max_restarts", job.max_restarts, 0, MAX_RESTARTS)
-    wrong.between(f"{at}.no_restart_exit_code", job.no_restart_exit_code, 0, MAX_EXIT_CODE)
+    for code in ("no_restart_exit_code", "preempted_exit_code"):
+        wrong.between(f"{at}.{code}", getattr(job, code), 0, MAX_EXIT_CODE)
     if not job.min_nodes <= job.max_nodes <= MAX_NODES:
         wrong.add(f"{at}.max_nodes", f"is {job.max_nodes}; must be within min_nodes ({job.min_nodes}) and {MAX_NODES}")
     if job.segment > 1 and (job.min_nodes % job.segment or job.segment > job.min_nodes):
@@ -178,6 +180,7 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
         progress=rules_from_proto(job, "progress", wrong, at),
         max_excluded_share=max_excluded_share,
         exclusion_window_s=exclusion_window_s,
+        preempted_exit_code=job.preempted_exit_code,
     )
 
 
@@ -229,6 +232,7 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
         leaving_signal=_optional(observed, "leaving_signal"),
         workers=tuple(_worker_of(item, wrong, f"{at}.workers[{index}]") for index, item in enumerate(observed.workers)),
         progress=_progress_of(observed, wrong, f"{at}.progress"),
+        draining=draining_of(observed.draining, wrong, f"{at}.draining"),
     )
     wrong.check()
     return value

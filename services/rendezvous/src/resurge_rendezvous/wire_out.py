@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from resurge_api.policy.v1 import policy_pb2
-from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, drain_pb2, rendezvous_pb2
 from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.ledger import Doing, Ledger
 from resurge_libs.core.trace_ids import trace_id_of
@@ -31,6 +31,7 @@ from resurge_rendezvous.core.model import (
     RecoveryRecord,
     RecoverySpan,
     Run,
+    StopPhase,
     TerminalDecision,
 )
 from resurge_rendezvous.wire import STOP_ACTIONS
@@ -53,6 +54,11 @@ OUTCOMES = {
     RecoveryOutcome.RECOVERED: rendezvous_pb2.RECOVERY_OUTCOME_RECOVERED,
     RecoveryOutcome.STARTED_ONLY: rendezvous_pb2.RECOVERY_OUTCOME_STARTED_ONLY,
     RecoveryOutcome.ENDED: rendezvous_pb2.RECOVERY_OUTCOME_ENDED,
+}
+STOP_PHASES = {
+    StopPhase.ASK: drain_pb2.STOP_PHASE_ASK,
+    StopPhase.HOLD: drain_pb2.STOP_PHASE_HOLD,
+    StopPhase.DECIDED: drain_pb2.STOP_PHASE_DECIDED,
 }
 VERDICT_KINDS = {
     VerdictKind.RESTART: policy_pb2.VERDICT_KIND_RESTART,
@@ -120,6 +126,7 @@ def _run(run: Run) -> attach_pb2.Run:
         incident_id=run.incident or "",
         traceparent=_traceparent(run.incident) if run.incident is not None else "",
         store_is_served=run.store_is_served,
+        stop=None if run.stop is None else drain_pb2.Stop(phase=STOP_PHASES[run.stop.phase], step=run.stop.step),
     )
 
 
@@ -211,6 +218,7 @@ def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
         progress=rules_to_proto(spec.progress) if spec.progress.is_tracked else None,
         max_excluded_share=spec.max_excluded_share,
         exclusion_window=duration(spec.exclusion_window_s),
+        preempted_exit_code=spec.preempted_exit_code,
     )
 
 

@@ -61,7 +61,8 @@ ROWS: tuple[LimitRow, ...] = (
     LimitRow("hang_limit_s", "given", "a worker that has beaten and stops"),
     LimitRow("finish_skew_limit_s", "given", "a rank that ended with 0 while its peers run"),
     LimitRow("lost_control_limit_s", "given", "a launcher without control and progress; then CONTROL_LOST"),
-    LimitRow("drain_grace_s", "given", "from a forwarded signal to KILL when the scheduler ends the job"),
+    LimitRow("drain_grace_s", "given", "from a signal to KILL when the scheduler ends the job"),
+    LimitRow("checkpoint_grace_s", "given", "a teardown waits for a checkpoint that is open and still written"),
     LimitRow("fence_wait_s", "given", "a commit that waits for the lease to come back"),
     LimitRow("terminal_ack_limit_s", "given", "launchers wait for one another's acknowledgement of the end"),
     LimitRow(

@@ -57,6 +57,7 @@ class TimeLimits:
     finish_skew_limit_s: float = 300.0
     lost_control_limit_s: float = 600.0
     drain_grace_s: float = 30.0
+    checkpoint_grace_s: float = 10.0
     fence_wait_s: float = 30.0
     terminal_ack_limit_s: float = 3.0
     first_contact_limit_s: float = 60.0
@@ -138,4 +139,5 @@ def _orders(t: TimeLimits) -> tuple[tuple[Named, Named, str], ...]:
         (lease_over, of("lost_control_limit_s"), "control is lost only after the lease"),
         (of("hang_limit_s"), of("collective_timeout_s"), "a hang must be seen before the framework aborts the peers"),
         (replaced, of("collective_timeout_s"), "a lost node must be replaced before the framework aborts its peers"),
+        (of("checkpoint_grace_s"), of("collective_timeout_s"), "a fault must not wait until the framework aborts"),
     )

@@ -16,7 +16,16 @@ from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.sources import Resolved, Sourced
-from resurge_launcher.settings import Entry, EntryKind, Excluding, OnExcluded, OnLostControl, RunSettings, Warm
+from resurge_launcher.settings import (
+    DrainSettings,
+    Entry,
+    EntryKind,
+    Excluding,
+    OnExcluded,
+    OnLostControl,
+    RunSettings,
+    Warm,
+)
 from resurge_launcher.usage import UsageProblem
 from resurge_launcher.warm.plan import why_never_warm
 from resurge_libs.core.recommendation import StopAction
@@ -50,12 +59,12 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     given_limits = given_limits_of(resolved, conf.limits)
     limits = limits_of(resolved, given_limits)
     serve_here = _serves_here(endpoint, conf.is_host)
-    settings = RunSettings(
+    return RunSettings(
         job_id=job_id,
         attempt=attempt_of(resolved, here.environ),
         min_nodes=min_nodes,
         max_nodes=max_nodes,
-        nproc_per_node=nproc_of(resolved["nproc_per_node"], here.environ),
+        nproc_per_node=_workers_here(resolved, here.environ),
         max_restarts=resolved["max_restarts"].value,
         segment=segment_of(resolved, conf.segment, min_nodes),
         no_restart_exit_code=resolved["no_restart_exit_code"].value,
@@ -84,6 +93,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         progress=progress_of(resolved),
         checkpoint_marker=_path_or_none(resolved["checkpoint_iteration_file"]),
         signals_to_handle=resolved["signals_to_handle"].value,
+        draining=DrainSettings(resolved["drain_signals"].value, resolved["preempted_exit_code"].value),
         warm=warm_of(resolved["warm"], entry, here),
         preload=resolved["preload"].value,
         state_dir=_state_dir(resolved, here.environ, job_id),
@@ -97,8 +107,6 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         environ=here.environ,
         notices=(*_notices(resolved, min_nodes, max_nodes, serve_here), *notices, *conf.notices),
     )
-    _check_streams(resolved, settings.nproc_per_node)
-    return settings
 
 
 def _excluding_of(resolved: Resolved) -> Excluding:
@@ -297,6 +305,13 @@ def _short(name: str) -> str:
 
 def _path_or_none(item: Sourced) -> Path | None:
     return Path(item.value).absolute() if item.value else None
+
+
+def _workers_here(resolved: Resolved, environ: Mapping[str, str]) -> int:
+    """How many; what names single ones must name no others."""
+    nproc = nproc_of(resolved["nproc_per_node"], environ)
+    _check_streams(resolved, nproc)
+    return nproc
 
 
 def _check_streams(resolved: Resolved, nproc: int) -> None:

@@ -8,6 +8,7 @@ from typing import assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import notices, stops
 from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import (
@@ -20,7 +21,6 @@ from resurge_launcher.core.goals import (
     Goal,
     RunGoal,
 )
-from resurge_launcher.core.ladders import drain_ladder
 from resurge_launcher.core.model import (
     Crew,
     Delayed,
@@ -49,6 +49,8 @@ FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.B
 Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
 PAUSE_GRACE_LIMIT_S = 60.0
 """However long the launcher itself stood still, workers that are silent afterwards get no more than this on top."""
+SAVING_LOOK_S = 0.1
+"""A teardown that waits for a checkpoint looks so often whether it is still written."""
 REFUSED_EXIT_CODE = 2
 SUPERSEDED_EXIT_CODE = 1
 
@@ -242,17 +244,26 @@ def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant)
     if progresses.ended(state, rules) == crew.generation:
         crew = progresses.with_last_steps(crew, event.readings)
     if not isinstance(state.phase, Running):
-        # a teardown does not move by what pages say
-        return _replace_quietly(state, crew), (), Because(Reason.BEAT)
+        return _torn_down_page(_replace_quietly(state, crew), crew, now)
+    crew = stops.looked(crew, now)
     routine = after(now, rules.page_interval_s)
     hang = crews.next_hang_at(crew)
-    soon = routine if hang is None or hang <= now else earliest(routine, hang)
+    soon = earliest(stops.look_at(crew), routine if hang is None or hang <= now else earliest(routine, hang))
     reason = Because(Reason.MILESTONE) if len(crew.milestones) > before else Because(Reason.BEAT)
     unjudged = (state.judge_after is not None and now < state.judge_after) or not state.control.holds(now)
     fault = None if unjudged else crews.hung(crew, now, state.control.held_since)
     if fault is not None:
         crew, reason = replace(crew, faults=(*crew.faults, fault)), fault.because
     return replace(state, phase=Running(crew), pages_at=soon), (), reason
+
+
+def _torn_down_page(state: LauncherState, crew: Crew, now: Instant) -> Outcome:
+    """A teardown moves by what pages say in one case only: the checkpoint that it waits for is closed, or stuck."""
+    teardown = teardown_of(state.phase)
+    if teardown is None or teardown.held_until is None or crews.is_writing_checkpoint(crew, now):
+        return state, (), Because(Reason.BEAT)
+    teardown, actions = teardowns.released(teardown, now)
+    return _with_teardown(state, teardown), actions, Because(Reason.TEARDOWN_ORDERED, "no checkpoint is open any more")
 
 
 def _replace_quietly(state: LauncherState, crew: Crew) -> LauncherState:
@@ -284,9 +295,14 @@ def _strays_gone(state: LauncherState, generation: int) -> Outcome:
 def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outcome:
     name = crews.signal_name(signal)
     living = crew_of(state.phase)
+    noticed = notices.given(state, signal, rules, now)
+    if noticed is not None:
+        return noticed
     if signal in rules.pass_on_signals:
         actions = (h.SignalWorkers(living.generation, signal),) if living is not None else ()
         return state, actions, Because(Reason.SIGNAL_RECEIVED, f"{name} is passed on to the workers")
+    if signal not in notices.ENDING_SIGNALS:
+        return _late(state, f"{name} gives notice, and no rank asks whether to stop")
     reason = Because(Reason.SIGNAL_RECEIVED, f"{name} told the launcher to leave")
     match state.phase:
         case Exited():
@@ -299,14 +315,8 @@ def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) ->
             return replace(state, phase=phase), hurried, Because(Reason.SIGNAL_RECEIVED, f"{name} again: KILL now")
         case TearingDown(teardown) | Stuck(teardown):
             return replace(state, phase=Leaving(teardown, signal)), (), reason
-        case Ready(generation, last):
-            teardown = replace(teardowns.nothing_left(generation, reason, now), crew=last)
-            return replace(state, phase=Leaving(teardown, signal)), (), reason
-        case Delayed(crew) | Starting(crew) | Running(crew) | Finished(crew):
-            waiting = isinstance(state.phase, Delayed)
-            crew = crews.never_started(crew) if waiting else crew
-            teardown, started = teardowns.begin(crew, reason, drain_ladder(signal, rules.term_timeout_s), now)
-            return replace(state, phase=Leaving(teardown, signal), pages_at=None), started, reason
+        case Ready() | Delayed() | Starting() | Running() | Finished():
+            return notices.leave(state, signal, reason, rules, now)
         case _:
             assert_never(state.phase)
 
@@ -325,6 +335,9 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
         case TearingDown(teardown) | Stuck(teardown) | Leaving(teardown) | Exiting(teardown) if not teardown.over:
             teardown, actions = teardowns.climb(teardown, now)
             state = _with_teardown(state, teardown)
+            if teardown.held_until is not None and teardown.crew is not None:
+                actions += (h.ReadPages(teardown.crew.generation),)
+                state = replace(state, pages_at=after(now, SAVING_LOOK_S))
         case _:
             pass
     return state, actions, reason

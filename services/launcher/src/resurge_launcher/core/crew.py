@@ -26,6 +26,10 @@ from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
 
+PACE_S = 0.4
+"""Paces over a shorter time say little."""
+CHECKPOINT_STALL_S = 1.0
+"""Whoever saves and neither says nor writes anything for so long is not waited for."""
 CHECKPOINT_PHASE = "checkpoint"
 """Sections whose name begins so are worth the grace of a ladder."""
 
@@ -181,13 +185,37 @@ def read(crew: Crew, readings: tuple[PageReading, ...], now: Instant) -> Crew:
             watch = _watched(worker.state.watch, reading, now)
             worker = replace(worker, state=replace(worker.state, watch=watch))
         workers.append(worker)
-    return replace(crew, workers=tuple(workers), milestones=tuple(milestones))
+    told = crew.stop.told or any(reading.told_to_stop for reading in readings)
+    stop = crew.stop if told == crew.stop.told else replace(crew.stop, told=told)
+    return replace(crew, workers=tuple(workers), milestones=tuple(milestones), stop=stop)
 
 
 def _watched(watch: Watch, reading: PageReading, now: Instant) -> Watch:
-    before = watch.reading.step if watch.reading is not None else None
-    moved = reading.step is not None and reading.step != before
-    return Watch(reading, now if moved else watch.step_moved_at)
+    known = watch.reading
+    stepped = reading.step is not None and (known is None or reading.step != known.step)
+    moved = known is None or reading.moves != known.moves or reading.waits_for_disk
+    return _paced(
+        replace(
+            watch,
+            reading=reading,
+            step_moved_at=now if stepped else watch.step_moved_at,
+            moved_at=now if moved else watch.moved_at,
+        ),
+        now,
+    )
+
+
+def _paced(watch: Watch, now: Instant) -> Watch:
+    """With the pace of its steps, where it can be told anew."""
+    step = watch.reading.asked_step if watch.reading is not None else None
+    if step is None:
+        return watch
+    if watch.paced_at is None:
+        return replace(watch, paced_at=now, paced_step=step)
+    elapsed_s = now - watch.paced_at
+    if elapsed_s < PACE_S:
+        return watch
+    return replace(watch, paced_at=now, paced_step=step, steps_per_s=max(0, step - watch.paced_step) / elapsed_s)
 
 
 def _watches(crew: Crew) -> list[tuple[Worker, Watch]]:
@@ -275,6 +303,20 @@ def has_open_checkpoint(crew: Crew) -> bool:
     return any(
         watch.reading is not None and watch.reading.open_phase.startswith(CHECKPOINT_PHASE)
         for _, watch in _watches(crew)
+    )
+
+
+def is_writing_checkpoint(crew: Crew, now: Instant) -> bool:
+    """Whether some living worker is saving its state and still moves; not one that a fault is known of."""
+    blamed = {fault.rank for fault in crew.faults}
+    return any(
+        watch.reading is not None
+        and watch.reading.open_phase.startswith(CHECKPOINT_PHASE)
+        and not watch.reading.stopped
+        and worker.rank not in blamed
+        and watch.moved_at is not None
+        and now < watch.moved_at + CHECKPOINT_STALL_S
+        for worker, watch in _watches(crew)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
@@ -11,6 +12,23 @@ from resurge_libs.core.reasons import Because
 NO_GENERATION = Generation(0)
 NO_ATTEMPT = Attempt(0)
 NO_INCIDENT = IncidentId("")
+
+
+class StopPhase(StrEnum):
+    """How far the ranks' agreement on a step to stop at has come."""
+
+    ASK = "ASK"
+    HOLD = "HOLD"
+    DECIDED = "DECIDED"
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """The workers are to save and end at one step with all others of the job."""
+
+    phase: StopPhase
+    step: int = 0
+    """With DECIDED, 0: at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +50,7 @@ class RunGoal:
     traceparent: str = ""
     delay_s: float = 0.0
     store_is_served: bool = False
+    stop: StopOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

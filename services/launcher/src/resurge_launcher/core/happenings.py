@@ -238,6 +238,17 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteStop:
+    """Hold the generation's workers at a step, or tell them to stop at one; 0 for at once, None for no change."""
+
+    generation: Generation
+    held: int | None = None
+    decided: int | None = None
+    alone: bool = False
+    """Decided by this launcher for its own ranks: nobody could be asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class TellFault:
     """Show people who failed and what it printed last; `record` is there when it is about an exit."""
 
@@ -278,6 +289,21 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Draining:
+    """What is seen of the end of the workers by agreement."""
+
+    notice_signal: int | None = None
+    grace_s: float = 0.0
+    """From that signal to the end of the grace."""
+    asks: bool = False
+    """Every living worker asks whether to stop."""
+    offer: int | None = None
+    held: int | None = None
+    """None of this node's ranks passes this step."""
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The node's whole observed state; repeats are harmless."""
 
@@ -294,6 +320,7 @@ class Observed:
     leaving_signal: int | None = None
     workers: tuple[Process, ...] = ()
     progress: CycleProgress | None = None
+    draining: Draining = Draining()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +339,7 @@ Action = (
     | ReadMarker
     | WriteLease
     | Fence
+    | WriteStop
     | TellFault
     | ExitWith
     | SendObserved

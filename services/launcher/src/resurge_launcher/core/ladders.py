@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from signal import SIGKILL, SIGTERM, Signals
 
-from resurge_launcher.core.model import Ladder, Rung
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of a ladder: so many seconds after its begin, this signal."""
+
+    at_s: float
+    signal: Signals
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """A schedule of signals for workers, climbed until all are gone; what they leave behind then gets `strays`."""
+
+    rungs: tuple[Rung, ...]
+    strays: Signals
+
 
 AT_ONCE = Ladder((Rung(0.0, SIGKILL),), strays=SIGKILL)
 """For those that cannot hear TERM and have nothing to save: hung workers, leftovers of an older launcher."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from signal import Signals
 
+from resurge_launcher.core.draining import NOT_STOPPING, Notice, Stop
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
+from resurge_launcher.core.ladders import Ladder
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.lease import Lease
@@ -46,6 +47,10 @@ class Rules:
     on_excluded: OnExcluded = OnExcluded.PARK
     pass_on_signals: frozenset[int] = frozenset()
     """Signals that are forwarded to the workers without ending anything (Slurm's SIGUSR1)."""
+    drain_signals: frozenset[int] = frozenset()
+    """Signals that give notice: ranks that ask whether to stop are told so at a common step."""
+    preempted_exit_code: int = 0
+    """What a launcher that left after a signal exits with; 0: 128 + the signal."""
     page_interval_s: float = 0.5
     """How often pages are read when no deadline asks for it sooner."""
     progress: ProgressSource = ProgressSource.NONE
@@ -91,6 +96,16 @@ class PageReading:
     """The kernel says that its process is stopped."""
     committed_step: int | None = None
     """The newest step that it committed."""
+    asks_stop: bool = False
+    asked_step: int | None = None
+    """The step after which it asked last; None while it has committed none."""
+    waits_to_stop: bool = False
+    """It waits at the step at which it is held."""
+    told_to_stop: bool = False
+    moves: int = 0
+    """Rises whenever it says or writes anything."""
+    waits_for_disk: bool = False
+    """The kernel says that it waits for a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +115,10 @@ class Watch:
     reading: PageReading | None = None
     step_moved_at: Instant | None = None
     """When its step was first seen to have moved on last; None while it reports no steps."""
+    moved_at: Instant | None = None
+    paced_at: Instant | None = None
+    paced_step: int = 0
+    steps_per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +199,7 @@ class Crew:
     faults: tuple[Fault, ...] = ()
     milestones: tuple[Milestone, ...] = ()
     progress: CycleProgress = field(default_factory=CycleProgress)
+    stop: Stop = NOT_STOPPING
 
     @property
     def generation(self) -> Generation:
@@ -205,22 +225,6 @@ class Crew:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
-    """One step of a ladder: so many seconds after its begin, this signal."""
-
-    at_s: float
-    signal: Signals
-
-
-@dataclass(frozen=True, slots=True)
-class Ladder:
-    """A schedule of signals for workers, climbed until all are gone; what they leave behind then gets `strays`."""
-
-    rungs: tuple[Rung, ...]
-    strays: Signals
-
-
-@dataclass(frozen=True, slots=True)
 class Teardown:
     """The ending of all workers and descendants of a generation; crew None: leftovers of an older launcher."""
 
@@ -235,6 +239,8 @@ class Teardown:
     """Strays are being ended and looked for."""
     over: bool = False
     """No worker and no descendant is left."""
+    held_until: Instant | None = None
+    """An open checkpoint is waited for until then; no rung is climbed before."""
 
 
 # ------------------------------------------------------------------------------------------------- launcher states
@@ -388,5 +394,6 @@ class LauncherState:
     highest_attempt: Attempt = NO_ATTEMPT
     pages_at: Instant | None = None
     """When pages are to be read next; None while there is nobody to watch."""
+    notice: Notice | None = None
     judge_after: Instant | None = None
     """After a pause of the launcher itself silence is not held against workers until then."""

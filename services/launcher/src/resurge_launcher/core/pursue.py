@@ -13,9 +13,10 @@ from typing import assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import notices, stops
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import DownGoal, EndGoal, ExitGoal, ParkGoal, RunGoal
-from resurge_launcher.core.ladders import AT_ONCE, drain_ladder, fault_ladder, finish_ladder
+from resurge_launcher.core.ladders import AT_ONCE, Ladder, drain_ladder, fault_ladder, finish_ladder
 from resurge_launcher.core.model import (
     Crew,
     Delayed,
@@ -23,7 +24,6 @@ from resurge_launcher.core.model import (
     Exiting,
     Fault,
     Finished,
-    Ladder,
     LauncherState,
     Leaving,
     OnExcluded,
@@ -40,11 +40,10 @@ from resurge_launcher.core.model import (
 from resurge_launcher.core.observe import crew_of
 from resurge_libs.core.end_cause import end_cause_of
 from resurge_libs.core.ids import Generation
-from resurge_libs.core.instant import Instant, after
+from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
 
 Move = tuple[LauncherState, tuple[h.Action, ...], Because]
-SIGNAL_EXIT_BASE = 128
 EXCLUDED_EXIT_CODE = 1
 FAILED_EXIT_CODE = 1
 
@@ -54,6 +53,9 @@ def move(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
     alone = _without_control(state, rules, now)
     if alone is not None:
         return alone
+    left = notices.over(state, rules, now)
+    if left is not None:
+        return left
     match state.phase:
         case Ready():
             return _from_ready(state, state.phase, rules, now)
@@ -110,7 +112,8 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
         return _exiting(state, teardown, state.goal, rules, now, actions)
     ordered = _ordered_down(state, crew)
     if ordered is not None:
-        return _tear_down(state, crew, ordered, fault_ladder(rules.limits.fault_grace_s), now)
+        held_until = notices.saving_until(state, crew, rules, now) if isinstance(state.goal, DownGoal) else None
+        return _tear_down(state, crew, ordered, fault_ladder(rules.limits.fault_grace_s), now, held_until)
     found = _fault(crew)
     if found is not None:
         return _faulted(state, crew, found, rules, now)
@@ -122,6 +125,14 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
         case Delayed(_, _, spawn_at) if now >= spawn_at:
             reason = Because(Reason.STARTED, f"workers of generation {crew.generation} are being started")
             return replace(state, phase=Starting(crew, now)), (h.SpawnWorkers(crew.run),), reason
+        case Running() if not crew.all_ended and (followed := stops.followed(state, crew, rules, now)) is not None:
+            crew, actions = followed
+            reason = Because(Reason.STOP_AGREED, "the ranks are to stop at one step")
+            return (
+                replace(state, phase=Running(crew), pages_at=earliest(state.pages_at, stops.look_at(crew))),
+                actions,
+                reason,
+            )
         case Running() if crew.all_ended:
             reason = Because(Reason.FINISHED, f"all {len(crew.workers)} workers of this node ended with 0")
             return replace(state, phase=Finished(crew), pages_at=None), (), reason
@@ -141,7 +152,7 @@ def _ordered_down(state: LauncherState, crew: Crew) -> Because | None:
             return None
 
 
-ORDERED_ENDS = frozenset({Reason.SHUTDOWN_REQUESTED, Reason.WORKLOAD_SHUTDOWN})
+ORDERED_ENDS = frozenset({Reason.SHUTDOWN_REQUESTED, Reason.WORKLOAD_SHUTDOWN, Reason.PREEMPTED})
 """Ends that no fault brought: workers get the whole grace to save what they have."""
 HANGS = frozenset({Reason.WORKER_HUNG, Reason.WORKER_STOPPED})
 """Faults of a worker that cannot be asked to end."""
@@ -165,33 +176,40 @@ def _fault(crew: Crew) -> Found | None:
 
 def _faulted(state: LauncherState, crew: Crew, found: Found, rules: Rules, now: Instant) -> Move:
     because, since, tell, hangs = found
+    held_until = notices.saving_until(state, crew, rules, now)
     ladder = AT_ONCE if hangs and not crews.has_open_checkpoint(crew) else fault_ladder(rules.limits.fault_grace_s)
     attributes = (("resurge.reason", str(because.code)), ("resurge.generation", str(crew.generation)))
     detect = Span("detect", since, now, tell.rank, attributes)
     # the incident has no name yet: the next order brings it
-    state, actions, reason = _tear_down(replace(state, story=Story(spans=(detect,))), crew, because, ladder, now)
+    told = replace(state, story=Story(spans=(detect,)))
+    state, actions, reason = _tear_down(told, crew, because, ladder, now, held_until)
     return state, (*actions, tell), reason
 
 
-def _tear_down(state: LauncherState, crew: Crew, because: Because, ladder: Ladder, now: Instant) -> Move:
-    teardown, actions = _begun(state, crew, because, ladder, now)
-    return replace(state, phase=TearingDown(teardown), pages_at=None), actions, because
+def _tear_down(
+    state: LauncherState, crew: Crew, because: Because, ladder: Ladder, now: Instant, held_until: Instant | None = None
+) -> Move:
+    teardown, actions = _begun(state, crew, because, ladder, now, held_until)
+    pages_at = now if teardown.held_until is not None else None
+    return replace(state, phase=TearingDown(teardown), pages_at=pages_at), actions, because
 
 
 def _begun(
-    state: LauncherState, crew: Crew, because: Because, ladder: Ladder, now: Instant
+    state: LauncherState, crew: Crew, because: Because, ladder: Ladder, now: Instant, held_until: Instant | None = None
 ) -> tuple[Teardown, tuple[h.Action, ...]]:
     if isinstance(state.phase, Delayed):
         crew = crews.never_started(crew)
     crew = crews.with_stopped(crew, now)
-    return teardowns.begin(crew, because, ladder, now)
+    return teardowns.begin(crew, because, ladder, now, held_until)
 
 
 def _end_ladder(state: LauncherState, rules: Rules) -> Ladder:
     assert state.goal is not None and not isinstance(state.goal, RunGoal)
     if isinstance(state.phase, Finished):
         return finish_ladder(rules.limits.fault_grace_s)
-    if state.goal.because.code in ORDERED_ENDS:
+    crew = crew_of(state.phase)
+    was_asked = crew is not None and crew.stop.decided is not None  # then the grace was theirs already
+    if state.goal.because.code in ORDERED_ENDS and not was_asked:
         return drain_ladder(SIGTERM, rules.term_timeout_s)
     return fault_ladder(rules.limits.fault_grace_s)
 
@@ -224,12 +242,13 @@ def _teardown_span(teardown: Teardown, now: Instant) -> Span:
 def _from_leaving(state: LauncherState, phase: Leaving, rules: Rules, now: Instant) -> Move | None:
     if isinstance(state.goal, ExitGoal):
         # a failure decided after the signal says no more than the signal: the code must not depend on who was sooner
-        code = SIGNAL_EXIT_BASE + phase.signal if state.goal.code == FAILED_EXIT_CODE else state.goal.code
+        left = notices.exit_code_of(phase.signal, rules)
+        code = left if state.goal.code == FAILED_EXIT_CODE else state.goal.code
         return _exiting(state, phase.teardown, replace(state.goal, code=code), rules, now)
     if not _gone(phase.teardown, rules, now):
         return None
     reason = Because(Reason.SIGNAL_RECEIVED, f"left after {crews.signal_name(phase.signal)}")
-    exited = Exited(SIGNAL_EXIT_BASE + phase.signal, phase.teardown, phase.signal)
+    exited = Exited(notices.exit_code_of(phase.signal, rules), phase.teardown, phase.signal)
     return _exited(state, exited, reason)
 
 

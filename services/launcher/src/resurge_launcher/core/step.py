@@ -9,7 +9,9 @@ Rules, in prose:
    answered beat, and a broken stream shortens it.
 6. A terminal decision gives way to nothing; the launcher's own end only to a terminal decision.
 7. A worker known to be at its end by a fault of its own counts as a fault at once, and as gone when it is reaped.
-8. Everything of the present generation is told again with every change: a fault cannot be lost.
+8. A notice to leave is answered by ranks that stop at one step with all others, within its grace (notices, stops).
+9. A teardown waits, bounded, for a checkpoint that is open and still written.
+10. Everything of the present generation is told again with every change: a fault cannot be lost.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import notices, stops
 from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.absorb import absorb
@@ -88,7 +91,8 @@ class LauncherMachine:
         """When a tick is wanted next; None for never."""
         deciding = isinstance(state.goal, ExitGoal | EndGoal) or isinstance(state.phase, Leaving | Exiting | Exited)
         control = None if deciding else controls.end_at(state.control, crew_of(state.phase), self.rules)
-        return earliest(self._phase_deadline(state, state.phase), control)
+        leaves_at = notices.leaves_at(state, self.rules)
+        return earliest(self._phase_deadline(state, state.phase), control, leaves_at)
 
     def evolve(self, durable: Any, fact: Any) -> Any:
         """There are no facts."""
@@ -105,9 +109,11 @@ class LauncherMachine:
                 return spawn_at
             case Running(crew):
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
-                return earliest(state.pages_at, skew, controls.stop_at(state.control, crew, self.rules))
+                alone_at = stops.alone_at(state, crew, self.rules)
+                return earliest(state.pages_at, skew, controls.stop_at(state.control, crew, self.rules), alone_at)
             case TearingDown(teardown) | Leaving(teardown):
-                return teardowns.next_deadline(teardown, limits.teardown_limit_s)
+                looks_at = state.pages_at if teardown.held_until is not None else None
+                return earliest(teardowns.next_deadline(teardown, limits.teardown_limit_s), looks_at)
             case Exiting():
                 return self._exit_deadline(phase)
             case _:

@@ -11,12 +11,10 @@ from signal import SIGKILL
 
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core.happenings import Action, SignalWorkers, SweepStrays
-from resurge_launcher.core.ladders import AT_ONCE
+from resurge_launcher.core.ladders import AT_ONCE, Ladder, Rung
 from resurge_launcher.core.model import (
     Alive,
     Crew,
-    Ladder,
-    Rung,
     Teardown,
 )
 from resurge_libs.core.ids import Generation
@@ -26,9 +24,18 @@ from resurge_libs.core.reasons import Because
 Outcome = tuple[Teardown, tuple[Action, ...]]
 
 
-def begin(crew: Crew, because: Because, ladder: Ladder, now: Instant) -> Outcome:
-    """Start to end a crew; the first rung is climbed at once."""
-    return climb(Teardown(crew, crew.generation, because, ladder, now), now)
+def begin(crew: Crew, because: Because, ladder: Ladder, now: Instant, held_until: Instant | None = None) -> Outcome:
+    """Start to end a crew; the first rung is climbed at once, or when an open checkpoint is no longer waited for."""
+    return climb(Teardown(crew, crew.generation, because, ladder, now, held_until=held_until), now)
+
+
+def released(teardown: Teardown, now: Instant) -> Outcome:
+    """No checkpoint is waited for any longer: the ladder begins now."""
+    return climb(replace(teardown, ladder=_later(teardown.ladder, now - teardown.began_at), held_until=None), now)
+
+
+def _later(ladder: Ladder, for_s: float) -> Ladder:
+    return replace(ladder, rungs=tuple(Rung(rung.at_s + for_s, rung.signal) for rung in ladder.rungs))
 
 
 def begin_leftovers(because: Because, now: Instant) -> Outcome:
@@ -44,6 +51,10 @@ def nothing_left(generation: Generation, because: Because, now: Instant) -> Tear
 def climb(teardown: Teardown, now: Instant) -> Outcome:
     """Climb every rung that is due, and sweep when the last worker is gone."""
     actions: tuple[Action, ...] = ()
+    if teardown.held_until is not None:
+        if now < teardown.held_until and not (teardown.crew is None or teardown.crew.all_ended):
+            return teardown, actions
+        return released(teardown, now)
     while teardown.climbed < len(teardown.ladder.rungs) and now >= _rung_at(teardown, teardown.climbed):
         signal = teardown.ladder.rungs[teardown.climbed].signal
         teardown = replace(teardown, climbed=teardown.climbed + 1)
@@ -91,7 +102,7 @@ def hurry(teardown: Teardown, now: Instant) -> Outcome:
         return teardown, ()
     kill_now = Rung(max(0.0, now - teardown.began_at), SIGKILL)
     rungs = (*teardown.ladder.rungs[: teardown.climbed], kill_now)
-    return climb(replace(teardown, ladder=Ladder(rungs, SIGKILL)), now)
+    return climb(replace(teardown, ladder=Ladder(rungs, SIGKILL), held_until=None), now)
 
 
 def _rung_at(teardown: Teardown, index: int) -> Instant:
@@ -100,13 +111,18 @@ def _rung_at(teardown: Teardown, index: int) -> Instant:
 
 def stuck_at(teardown: Teardown, teardown_limit_s: float) -> Instant:
     """From when on the node is stuck: so long after KILL."""
-    return after(_rung_at(teardown, len(teardown.ladder.rungs) - 1), teardown_limit_s)
+    last = _rung_at(teardown, len(teardown.ladder.rungs) - 1)
+    if teardown.held_until is not None:
+        last = after(teardown.held_until, teardown.ladder.rungs[-1].at_s)
+    return after(last, teardown_limit_s)
 
 
 def next_deadline(teardown: Teardown, teardown_limit_s: float) -> Instant | None:
     """The next rung, or the moment it counts as stuck; None when it is over."""
     if teardown.over:
         return None
+    if teardown.held_until is not None:
+        return teardown.held_until
     if teardown.climbed < len(teardown.ladder.rungs):
         return _rung_at(teardown, teardown.climbed)
     return stuck_at(teardown, teardown_limit_s)

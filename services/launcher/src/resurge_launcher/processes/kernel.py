@@ -138,11 +138,25 @@ class ProcessStat:
         """Whether a signal or a debugger holds it."""
         return self.state in ("T", "t")
 
+    @property
+    def waits_for_device(self) -> bool:
+        """Whether it is in uninterruptible sleep, as during a flush to a disk."""
+        return self.state == "D"
+
 
 def stat_of(pid: int) -> ProcessStat | None:
     """None when it is gone."""
     fields = _stat_fields(pid)
     return None if fields is None else ProcessStat(fields[0].decode(), int(fields[1]), int(fields[19]))
+
+
+def written_bytes_of(pid: int) -> int:
+    """How much it has handed to the kernel to be written; 0 where that may not be read."""
+    try:
+        text = (_PROC / str(pid) / "io").read_bytes()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(b"wchar:")), 0)
 
 
 def _stat_fields(pid: int) -> list[bytes] | None:

@@ -11,8 +11,9 @@ def nodes_available(d: Draft) -> int:
 
 
 def could_take_part(d: Draft, node: str) -> bool:
-    """Whether a node holds a lease, is not leaving, doomed or excluded."""
+    """Whether a node holds a lease, is not leaving, doomed, excluded or drained."""
     seat = d.seen.seats.get(node)
-    if seat is None or seat.lease is None or seat.doomed is not None or seat.leaving is not None:
+    if seat is None or seat.lease is None or seat.doomed is not None or seat.is_going:
         return False
-    return d.entry(seat.node).exclusion is None
+    entry = d.entry(seat.node)
+    return entry.exclusion is None and entry.drained is None

@@ -103,10 +103,11 @@ class Draft:
             and seat.stream is not None
             and seat.observed.phase is NodePhase.READY
             and seat.observed.store_offer is not None
-            and seat.leaving is None
+            and not seat.is_going
             and seat.doomed is None
             and node not in self.seen.busy
             and self.entry(node).exclusion is None
+            and self.entry(node).drained is None
         )
         if is_ready != (node in self.seen.ready):
             ready = self.seen.ready.put(node, None) if is_ready else self.seen.ready.drop(node)

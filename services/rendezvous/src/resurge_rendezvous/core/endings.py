@@ -67,6 +67,8 @@ def succeed_if_all_finished(d: Draft) -> None:
     running = d.job.running_formation
     if running is None or len(d.seen.unfinished) > 0:
         return
+    if d.job.drain is not None and d.job.drain.told:
+        return  # they were told to stop: what follows is decided in drains.py
     if isinstance(d.job.stage, Proving):
         close_as_started(d, "all workers exited 0 before each had told of a committed step")
     sentence = f"all workers of generation {running.generation} exited 0 on all {len(running.assignments)} nodes"

@@ -162,6 +162,17 @@ class ControlAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainAsked:
+    """An operator wants the ranks of a node, or all, to save and stop."""
+
+    stamp: Stamp
+    request: RequestId
+    node: NodeId | None
+    reason: str
+    grace_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StorePutAsked:
     """Write a key."""
 
@@ -207,7 +218,7 @@ class StoreDeleteAsked:
 
 StoreAsked = StorePutAsked | StoreAddAsked | StoreCompareAndSetAsked | StoreDeleteAsked
 
-Request = ExcludeAsked | ReadmitAsked | ShutdownAsked | RecommendationMade | ControlAsked | StoreAsked
+Request = ExcludeAsked | ReadmitAsked | ShutdownAsked | DrainAsked | RecommendationMade | ControlAsked | StoreAsked
 """Unary requests: each is answered once it is durable, or refused."""
 
 Event = (

@@ -11,6 +11,7 @@ from resurge_libs.core.progress import ProgressCheck
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.identity import Identity
 from resurge_rendezvous.core.job import (
     Added,
@@ -178,6 +179,32 @@ class NodeFinished:
 
     node: NodeId
     generation: Generation
+    stopped: bool = False
+    """Some of them because they were told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOrdered:
+    """The ranks are to save and stop at one step."""
+
+    drain: Drain
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrained:
+    """An operator wants a node free: its launcher takes part in no later round, and leaves."""
+
+    node: NodeId
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class StopAgreed:
+    """The step at which all ranks stop; 0: at once, for want of an agreement."""
+
+    generation: Generation
+    step: int
+    because: Because
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +315,9 @@ Fact = (
     | RoundClosed
     | MilestoneKnown
     | NodeFinished
+    | DrainOrdered
+    | NodeDrained
+    | StopAgreed
     | RecoveryClosed
     | RecoveryAmended
     | NodeExcluded

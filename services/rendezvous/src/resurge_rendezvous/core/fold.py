@@ -56,8 +56,10 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             return _stage(job, fact)
         case f.NodeAdmitted() | f.NodeExcluded() | f.NodeReadmitted() | f.OffenceNoted():
             return _machine(job, fact)
-        case f.NodeLost() | f.NodeReturned() | f.NodeFinished() | f.WouldExclude():
-            return job.with_node(_node(job, fact))
+        case f.NodeLost() | f.NodeReturned() | f.NodeFinished() | f.WouldExclude() | f.NodeDrained():
+            return _drain_told(job.with_node(_node(job, fact)), fact)
+        case f.DrainOrdered() | f.StopAgreed():
+            return _drain(job, fact)
         case (
             f.IncidentOpened()
             | f.FaultJoined()
@@ -160,11 +162,14 @@ def _stage(job: Job, fact: _StageFact) -> Job:
                 no_restart=None,
                 recommendations=(),
                 progress=ProgressCount(),
+                drain=None,
                 stage=Gathering(because),
             )
         case f.JournalBehindAdopted(generation, attempt, because):
             _expect(generation > job.generation and attempt >= job.attempt and job.open_incident is None, job, fact)
-            return replace(job, generation=generation, fenced=generation, attempt=attempt, stage=Gathering(because))
+            return replace(
+                job, generation=generation, fenced=generation, attempt=attempt, drain=None, stage=Gathering(because)
+            )
         case f.Terminated(decision):
             _expect(not isinstance(job.stage, (Unopened, Ended)) and job.open_incident is None, job, fact)
             return replace(job, stage=Ended(decision), fenced=job.generation)
@@ -183,6 +188,7 @@ def _round_closed(job: Job, fact: f.RoundClosed) -> Job:
         fenced=Generation(formation.generation - 1),
         next_cycle=Cycle(formation.cycle + 1),
         last_formation=formation,
+        drain=None,
     )
     match job.stage:
         case Gathering():
@@ -212,7 +218,7 @@ def _machine(job: Job, fact: _MachineFact) -> Job:
             assert_never(fact)
 
 
-_NodeFact = f.NodeLost | f.NodeReturned | f.NodeFinished | f.WouldExclude
+_NodeFact = f.NodeLost | f.NodeReturned | f.NodeFinished | f.WouldExclude | f.NodeDrained
 
 
 def _known(job: Job, fact: _NodeFact | f.NodeExcluded | f.NodeReadmitted) -> NodeEntry:
@@ -233,8 +239,30 @@ def _node(job: Job, fact: _NodeFact) -> NodeEntry:
             return replace(entry, finished=generation)
         case f.WouldExclude(_, because):
             return replace(entry, would_exclude=because)
+        case f.NodeDrained(_, because):
+            return replace(entry, drained=because)
         case _:
             assert_never(fact)
+
+
+def _drain(job: Job, fact: f.DrainOrdered | f.StopAgreed) -> Job:
+    match fact:
+        case f.DrainOrdered(drain):
+            _expect(job.drain is None and job.running_formation is not None, job, fact)
+            return replace(job, drain=drain)
+        case f.StopAgreed(generation, step):
+            open_ = job.drain
+            if open_ is None or open_.generation != generation or open_.stop_step is not None:
+                raise Impossible(f"{type(fact).__name__} without a drain that waits for it: {open_}")
+            return replace(job, drain=replace(open_, stop_step=step))
+        case _:
+            assert_never(fact)
+
+
+def _drain_told(job: Job, fact: _NodeFact) -> Job:
+    if job.drain is None or not isinstance(fact, f.NodeFinished) or not fact.stopped:
+        return job
+    return replace(job, drain=replace(job.drain, told=True))
 
 
 _IncidentFact = (

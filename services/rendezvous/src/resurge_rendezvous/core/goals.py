@@ -5,9 +5,11 @@ Sentences hold no counts that change with other nodes: a goal that changes is se
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.verdict import EXIT_SUCCESS
 from resurge_rendezvous.core.job import (
     Assignment,
     Ended,
@@ -20,10 +22,11 @@ from resurge_rendezvous.core.job import (
     Unopened,
 )
 from resurge_rendezvous.core.presence import Presence, Seat, reader_of
-from resurge_rendezvous.core.values import Down, Exit, Goal, NodePhase, Park, Run
+from resurge_rendezvous.core.values import Down, Exit, Goal, NodePhase, Park, Run, Stop, StopPhase
 
 SPARE = Because(Reason.NODE_PARKED, "ready as a spare: all places are taken")
 GATHERED = Because(Reason.BELOW_MIN_NODES, "waiting for the round to close")
+DRAINING = Because(Reason.DRAINING, "ranks of other nodes save and stop; what follows is decided then")
 LEFTOVERS = Because(Reason.TEARDOWN_ORDERED, "workers of a fenced generation must end")
 
 _CLEAR = (NodePhase.READY, NodePhase.UNKNOWN)
@@ -45,8 +48,8 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
         case Running(formation) | Proving(formation):
             place = member_of_last(seen, seat)
             if place is not None:
-                return run_goal(job, formation, place)
-            return _cleared(job, seen, seat, LEFTOVERS, SPARE)
+                return replace(run_goal(job, formation, place), stop=stop_of(job, seen))
+            return _cleared(job, seen, seat, LEFTOVERS, SPARE if job.drain is None else DRAINING)
         case Fenced(formation, incident):
             place = member_of_last(seen, seat)
             if place is not None:
@@ -86,11 +89,23 @@ def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
     )
 
 
-def _cleared(job: Job, seen: Presence, seat: Seat, because: Because, otherwise: Because) -> Down | Park:
-    """Down while something of a fenced generation may live here, else Park."""
+def stop_of(job: Job, seen: Presence) -> Stop | None:
+    """What members of the running generation are told about stopping."""
+    drain = job.drain
+    if drain is None:
+        return None
+    if drain.stop_step is not None:
+        return Stop(StopPhase.DECIDED, drain.stop_step)
+    return Stop(StopPhase.ASK) if seen.stop_hold is None else Stop(StopPhase.HOLD, seen.stop_hold)
+
+
+def _cleared(job: Job, seen: Presence, seat: Seat, because: Because, otherwise: Because) -> Down | Park | Exit:
+    """Down while something of a fenced generation may live here, else Park; or Exit for a node that was drained."""
     if seat.observed.phase not in _CLEAR or (seat.node in seen.busy and member_of_last(seen, seat) is not None):
         return Down(job.fenced, because)
     entry = job.nodes.get(seat.node)
+    if entry is not None and entry.drained is not None:
+        return Exit(EXIT_SUCCESS, Because(Reason.RELEASED, entry.drained.sentence), True, job.attempt, job.generation)
     if entry is not None and entry.exclusion is not None:
         return Park(Because(Reason.EXCLUDED, entry.exclusion.because.sentence or "excluded from later rounds"))
     return Park(otherwise)

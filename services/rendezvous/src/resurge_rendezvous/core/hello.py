@@ -217,6 +217,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
             last_heard=d.stamp.wall,
             observed=old.observed if old is not None and same else NOTHING_OBSERVED,
             leaving=old.leaving if old is not None and same else None,
+            notice=old.notice if old is not None and same else None,
             revision=max(event.revision_seen, old.revision if old is not None else 0),
             clock=old.clock if old is not None and same else None,
             log_root=hello.log_root,

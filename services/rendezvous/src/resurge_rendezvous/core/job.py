@@ -27,6 +27,7 @@ from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import SILENCES, Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, Offence
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
 
@@ -338,6 +339,8 @@ class Job:
     """A late STOP, latched: it holds at the next fault."""
     progress: ProgressCount = field(default_factory=ProgressCount)
     """Cycles of this attempt without progress."""
+    drain: Drain | None = None
+    """Until the workers it is about are gone."""
     known_milestones: frozenset[MilestoneKind] = frozenset()
     """Milestones that some worker of this job has been seen to report."""
     exclusions: tuple[MachineExclusion, ...] = ()

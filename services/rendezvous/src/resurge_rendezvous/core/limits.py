@@ -61,6 +61,12 @@ def longest_lease_s(limits: TimeLimits, spec: JobSpec | None) -> float:
     return granted_lease_s(limits, spec.max_nodes if spec is not None else 0)
 
 
+def agreement_limit_s(limits: TimeLimits, grace_s: float) -> float:
+    """How long nodes are waited for that have not said where their ranks could stop."""
+    return min(limits.lease_ttl_s, grace_s / 4)
+
+
 def teardown_patience_s(limits: TimeLimits) -> float:
     """How long a node that beats may take to confirm its teardown: the longest ladder, the wait after KILL, a lease."""
-    return max(limits.fault_grace_s, limits.drain_grace_s) + limits.teardown_limit_s + limits.lease_ttl_s
+    saving_s = limits.checkpoint_grace_s + limits.fault_grace_s
+    return max(saving_s, limits.drain_grace_s) + limits.teardown_limit_s + limits.lease_ttl_s

@@ -63,6 +63,8 @@ class NodeEntry:
     """The one that holds for its machine; `Job.exclusions` has all."""
     would_exclude: Because | None = None
     """A verdict named it, but without it the job could not reach MIN."""
+    drained: Because | None = None
+    """An operator wants it free: its launcher takes part in no later round, and leaves when nothing lives there."""
     finished: Generation = Generation(0)
     """The last generation whose workers all exited 0 here."""
     machine_id: str = ""

@@ -13,6 +13,7 @@ from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import AnswerBeat
 from resurge_rendezvous.core.clearing import is_clear
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.drains import told_to_leave
 from resurge_rendezvous.core.endings import end_if_everyone_left, succeed_if_all_finished
 from resurge_rendezvous.core.events import BeatReceived, BeatsReceived, ObservedReceived, StreamClosed
 from resurge_rendezvous.core.faults import faults_observed, raise_faults
@@ -42,12 +43,16 @@ def on_observed(d: Draft, event: ObservedReceived) -> None:
     if known is None:
         return
     before = known.observed
-    seat = replace(known, observed=event.observed, last_heard=d.stamp.wall, leaving=_leaving(known, event.observed))
+    leaving, notice = _leaving(known, event.observed), _notice(known, event.observed)
+    news = (leaving, notice) != (known.leaving, known.notice)
+    seat = replace(known, observed=event.observed, last_heard=d.stamp.wall, leaving=leaving, notice=notice)
     d.put_seat(seat)
     if (before.phase, before.generation) != (event.observed.phase, event.observed.generation):
         d.changed()
     d.because = Because(Reason.OBSERVED, f"{seat.node} is {seat.observed.phase}")
     keep_spans(d, seat, before.spans)
+    if news:
+        told_to_leave(d, seat)
     match d.job.stage:
         case Running(formation) | Proving(formation):
             _member_news(d, seat, formation)
@@ -80,6 +85,13 @@ def _leaving(known: Seat, observed: Observed) -> Because | None:
     return None
 
 
+def _notice(known: Seat, observed: Observed) -> Because | None:
+    signal = observed.draining.notice_signal
+    if known.notice is not None or signal is None:
+        return known.notice
+    return Because(Reason.DRAINING, f"{known.node} was told by signal {signal} to leave")
+
+
 def _is_harm(code: Reason) -> bool:
     """Whether it still counts while everything is torn down: a node that is clear does what it should."""
     return code is not Reason.ENDED_ITS_WORKERS
@@ -94,7 +106,7 @@ def _member_news(d: Draft, seat: Seat, formation: Formation) -> None:
     note_start(d, seat, place, formation)
     if observed.generation == formation.generation:
         if observed.phase is NodePhase.FINISHED and seat.node in d.seen.unfinished:
-            d.record(f.NodeFinished(seat.node, formation.generation))
+            d.record(f.NodeFinished(seat.node, formation.generation, observed.draining.told))
             d.see(unfinished=d.seen.unfinished.drop(seat.node))
             d.because = Because(Reason.FINISHED, f"all workers of {seat.node} exited 0")
         some_done = observed.phase is NodePhase.FINISHED or any(record.is_success for record in observed.exits)

@@ -11,14 +11,15 @@ from resurge_libs.core.refusals import BadRequest, Unready
 from resurge_libs.core.verdict import EXIT_SUCCESS
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.drains import drain_node
 from resurge_rendezvous.core.endings import terminate
-from resurge_rendezvous.core.events import ExcludeAsked, ReadmitAsked, ShutdownAsked
+from resurge_rendezvous.core.events import DrainAsked, ExcludeAsked, ReadmitAsked, ShutdownAsked
 from resurge_rendezvous.core.excluding import exclude, readmit, risk_of_order
 from resurge_rendezvous.core.job import Ended, OrderTaken
 from resurge_rendezvous.core.nodes import Exclusion, NodeEntry
 from resurge_rendezvous.core.store import another_call, answer_to
 
-Order = ExcludeAsked | ReadmitAsked | ShutdownAsked
+Order = ExcludeAsked | ReadmitAsked | ShutdownAsked | DrainAsked
 
 
 def on_order(d: Draft, event: Order) -> None:
@@ -32,6 +33,8 @@ def on_order(d: Draft, event: Order) -> None:
             on_readmit(d, event)
         case ShutdownAsked():
             on_shutdown(d, event)
+        case DrainAsked():
+            on_drain(d, event)
         case _:
             assert_never(event)
 
@@ -74,6 +77,17 @@ def on_shutdown(d: Draft, event: ShutdownAsked) -> None:
         terminate(d, EXIT_SUCCESS, Because(Reason.SHUTDOWN_REQUESTED, event.reason or "a shutdown was requested"))
     stage = d.job.stage
     d.do(Reply(stage.decision if isinstance(stage, Ended) else _taken(event)))
+
+
+def on_drain(d: Draft, event: DrainAsked) -> None:
+    """Have ranks save and stop. The answer says how it goes on. Raises BadRequest for an unknown node."""
+    node = None if event.node is None else _known(d, event.node).node
+    if not _repeated(d, event):
+        d.record(f.RequestAnswered(event.request, _taken(event)))
+        what = "the job" if node is None else node
+        because = Because(Reason.DRAINING, f"{what} is drained: {event.reason or 'by an operator'}")
+        drain_node(d, node, because, event.grace_s or d.limits.drain_grace_s)
+    d.do(Reply(_taken(event)))
 
 
 def _known(d: Draft, node: str) -> NodeEntry:

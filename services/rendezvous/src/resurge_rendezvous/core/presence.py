@@ -42,6 +42,8 @@ class Seat:
     """How long the lease was that its last beat earned; 0 before the first."""
     leaving: Because | None = None
     """It was told to leave, and does not come back with this incarnation."""
+    notice: Because | None = None
+    """It was told to leave, and stays until its workers have saved and stopped."""
     doomed: Because | None = None
     """Why its lease is not renewed any more; it is lost when the lease last granted is over."""
     stream: str | None = None
@@ -62,6 +64,11 @@ class Seat:
     """Where its workers' output goes; for records only."""
     predecessor_until: Instant | None = None
     """Until then workers of an earlier launcher of this node may live on another host; None: there are none."""
+
+    @property
+    def is_going(self) -> bool:
+        """Whether this launcher was told to leave, whatever it still does."""
+        return self.leaving is not None or self.notice is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,10 @@ class Timers:
     start_phase_at: Instant | None = None
     settle_at: Instant | None = None
     exclusion_at: Instant | None = None
+    agree_at: Instant | None = None
+    """Nodes that have not said by then where their ranks could stop are not waited for."""
+    drain_at: Instant | None = None
+    """The grace of a drain is over."""
 
     def earliest(self) -> Instant | None:
         """When a tick is wanted next."""
@@ -153,6 +164,8 @@ class Presence:
     timers: Timers = Timers()
     policy_asked: bool = False
     last_call_over: bool = False
+    stop_hold: int | None = None
+    """The step at which all nodes are asked to hold their ranks."""
     held_faults: tuple[FaultRecord, ...] = ()
     """Faults that wait for `fence_at` because some nodes are finished."""
     start: StartWatch = field(default_factory=StartWatch)

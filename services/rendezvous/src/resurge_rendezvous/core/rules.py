@@ -115,6 +115,7 @@ SPEC_FIELDS: Mapping[str, str] = {
     "progress": "--ft-checkpoint-iteration-file and the options of progress",
     "max_excluded_share": "--max-excluded-share",
     "exclusion_window_s": "--exclusion-window",
+    "preempted_exit_code": "--preempted-exit-code",
 }
 """What must be the same on all nodes of a job, and how users call it."""
 

@@ -13,6 +13,8 @@ The rules, in prose:
   and each closed round is charged to the budget once.
 - The job has succeeded when every member has finished. The first terminal decision stays, and everybody is told until
   everybody knows.
+- A notice to one node reaches all ranks: they stop at one step that none had passed, and then the job goes on without
+  that node where others can take its place, or ends as preempted.
 - Beats, streams, phases and milestones are volatile: launchers tell them again. Everything that decides is a fact.
 
 Effects run in effects.py, after the facts are durable.
@@ -32,12 +34,13 @@ from resurge_libs.core.verdict import VerdictRules
 from resurge_rendezvous.core import events as e
 from resurge_rendezvous.core.advice import on_recommendation
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.drains import settle_drain
 from resurge_rendezvous.core.exclusions import every_exclusion
 from resurge_rendezvous.core.facts import Fact
 from resurge_rendezvous.core.fold import evolve
 from resurge_rendezvous.core.hello import on_hello
 from resurge_rendezvous.core.job import Ended, Fenced, Gathering, Job, Proving, Running
-from resurge_rendezvous.core.limits import CoreSettings, longest_lease_s, teardown_patience_s
+from resurge_rendezvous.core.limits import CoreSettings, agreement_limit_s, longest_lease_s, teardown_patience_s
 from resurge_rendezvous.core.observing import on_beat, on_beats, on_closed, on_observed
 from resurge_rendezvous.core.operators import on_order
 from resurge_rendezvous.core.presence import Presence, RdzvState, Seat, Timers
@@ -70,6 +73,7 @@ class RendezvousMachine:
         d = Draft(state, event.stamp, now, self.settings)
         _handle(d, event)
         if not isinstance(event, (e.BeatReceived, e.BeatsReceived)):
+            settle_drain(d)
             advance(d)
             keep_time(d, state.durable, event)
         return d.finish()
@@ -114,7 +118,7 @@ def _handle(d: Draft, event: e.Event) -> None:
 
 def _handle_request(d: Draft, event: e.Request) -> None:
     match event:
-        case e.ExcludeAsked() | e.ReadmitAsked() | e.ShutdownAsked():
+        case e.ExcludeAsked() | e.ReadmitAsked() | e.ShutdownAsked() | e.DrainAsked():
             on_order(d, event)
         case e.RecommendationMade():
             on_recommendation(d, event)
@@ -151,6 +155,7 @@ def _relearned(job: Job, now: Instant, limits: TimeLimits) -> Presence:
 def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant | None, some_done: bool) -> Timers:
     has_exclusions = any(one.exclusion.until is not None for one in every_exclusion(job))
     timers = Timers(sweep_at=sweep_at, exclusion_at=now if has_exclusions else None)
+    drain = job.drain
     match job.stage:
         case Running() | Proving():
             return Timers(
@@ -158,6 +163,8 @@ def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant 
                 exclusion_at=timers.exclusion_at,
                 start_phase_at=Instant(now + limits.start_limit_s("process_group")),
                 skew_at=Instant(now + limits.finish_skew_limit_s) if some_done else None,
+                agree_at=Instant(now + agreement_limit_s(limits, drain.grace_s)) if drain is not None else None,
+                drain_at=Instant(now + drain.grace_s) if drain is not None else None,
             )
         case Fenced(_, incident):
             delay_s = incident.verdict.delay_s if incident.verdict is not None else 0.0

@@ -8,6 +8,7 @@ from dataclasses import replace
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.drains import agreement_over, drain_over
 from resurge_rendezvous.core.events import Paused
 from resurge_rendezvous.core.excluding import exclusions_over
 from resurge_rendezvous.core.faults import corrected, fence, raise_faults
@@ -129,6 +130,8 @@ _DUTIES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("start_phase_at", start_phase_over),
     ("settle_at", settled),
     ("marker_at", marker_over),
+    ("agree_at", agreement_over),
+    ("drain_at", drain_over),
     ("verdict_at", verdict_due),
     ("teardown_at", _give_up_teardown),
     ("not_before", _nothing),

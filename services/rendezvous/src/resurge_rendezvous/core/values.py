@@ -43,6 +43,8 @@ class JobSpec:
     max_excluded_share: float = 0.2
     """Of the nodes that are there; verdicts exclude no more machines within the window, but one. 0: none at all."""
     exclusion_window_s: float = 3_600.0
+    preempted_exit_code: int = 0
+    """Of a job that was told to leave; 0: 128 + the signal."""
 
 
 class ControlAction(StrEnum):
@@ -175,6 +177,23 @@ class StoreOffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Draining:
+    """What a launcher observes of the end of its workers by agreement."""
+
+    notice_signal: int | None = None
+    grace_s: float = 0.0
+    """From that signal to the end of the launcher's grace."""
+    asks: bool = False
+    """Every living worker asks whether to stop."""
+    offer: int | None = None
+    """The earliest step at which its ranks could stop; 0 where they report none."""
+    held: int | None = None
+    """None of its ranks passes this step."""
+    told: bool = False
+    """Some worker was told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """A launcher's whole observed state; repeats are harmless."""
 
@@ -193,9 +212,26 @@ class Observed:
     workers: tuple[WorkerProcess, ...] = ()
     progress: CycleProgress | None = None
     """Of the generation named; None when nothing is known of it."""
+    draining: Draining = Draining()
 
 
 # --- goals: what a node is told ---
+
+
+class StopPhase(StrEnum):
+    """How far the ranks' agreement on a step to stop at has come."""
+
+    ASK = "ASK"
+    HOLD = "HOLD"
+    DECIDED = "DECIDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Workers are to save and end at one common step; 0 with DECIDED: at once."""
+
+    phase: StopPhase
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +252,7 @@ class Run:
     incident: IncidentId | None = None
     """The recovery this start belongs to; None for a first start."""
     store_is_served: bool = False
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)

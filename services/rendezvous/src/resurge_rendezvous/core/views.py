@@ -129,6 +129,10 @@ def _phase(state: RdzvState) -> tuple[JobPhase, Because]:
             return JobPhase.GATHERING, Because(Reason.BELOW_MIN_NODES, "no launcher has come yet")
         case Gathering(because):
             return JobPhase.GATHERING, seen.waits_for or because
+        case Running() | Proving() if job.drain is not None:
+            step = job.drain.stop_step
+            where = "" if step is None else f"; ranks stop at step {step}" if step else "; ranks stop at once"
+            return JobPhase.RUNNING, Because(Reason.DRAINING, f"{job.drain.because.sentence}{where}")
         case Running(formation):
             if len(seen.unfinished) < len(formation.assignments):
                 left = len(seen.unfinished)

@@ -4,6 +4,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
+from resurge_api.rendezvous.v1 import drain_pb2 as _drain_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -55,7 +56,7 @@ MILESTONE_KIND_FIRST_STEP: MilestoneKind
 MILESTONE_KIND_WORKER_STARTED: MilestoneKind
 
 class JobSpec(_message.Message):
-    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action", "progress", "max_excluded_share", "exclusion_window")
+    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action", "progress", "max_excluded_share", "exclusion_window", "preempted_exit_code")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     MIN_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +72,7 @@ class JobSpec(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     MAX_EXCLUDED_SHARE_FIELD_NUMBER: _ClassVar[int]
     EXCLUSION_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTED_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     min_nodes: int
@@ -86,7 +88,8 @@ class JobSpec(_message.Message):
     progress: _progress_pb2.ProgressRules
     max_excluded_share: float
     exclusion_window: _duration_pb2.Duration
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    preempted_exit_code: int
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preempted_exit_code: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given")
@@ -234,7 +237,7 @@ class CycleProgress(_message.Message):
     def __init__(self, at_start: _Optional[_Union[MarkerReading, _Mapping]] = ..., at_end: _Optional[_Union[MarkerReading, _Mapping]] = ..., is_over: bool = ..., sdk_step: _Optional[int] = ...) -> None: ...
 
 class Observed(_message.Message):
-    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress")
+    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REVISION_SEEN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -250,6 +253,7 @@ class Observed(_message.Message):
     LEAVING_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     revision_seen: int
     phase: NodePhase
@@ -265,7 +269,8 @@ class Observed(_message.Message):
     leaving_signal: int
     workers: _containers.RepeatedCompositeFieldContainer[WorkerProcess]
     progress: CycleProgress
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ...) -> None: ...
+    draining: _drain_pb2.Draining
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ...) -> None: ...
 
 class StoreOffer(_message.Message):
     __slots__ = ("address", "port", "is_served")
@@ -278,7 +283,7 @@ class StoreOffer(_message.Message):
     def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ..., is_served: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served")
+    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -294,6 +299,7 @@ class Run(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     DELAY_FIELD_NUMBER: _ClassVar[int]
     STORE_IS_SERVED_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
     generation: int
     attempt: int
     cycle: int
@@ -309,7 +315,8 @@ class Run(_message.Message):
     traceparent: str
     delay: _duration_pb2.Duration
     store_is_served: bool
-    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ...) -> None: ...
+    stop: _drain_pb2.Stop
+    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("generation", "incident_id", "traceparent", "because", "reads_marker")

@@ -6,6 +6,7 @@ from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
 from resurge_api.policy.v1 import policy_pb2 as _policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2 as _attach_pb2
+from resurge_api.rendezvous.v1 import drain_pb2 as _drain_pb2
 from resurge_api.rendezvous.v1 import relay_pb2 as _relay_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper

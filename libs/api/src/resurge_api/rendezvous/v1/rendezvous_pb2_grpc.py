@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from resurge_api.rendezvous.v1 import drain_pb2 as resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2
 from resurge_api.rendezvous.v1 import relay_pb2 as resurge__api_dot_rendezvous_dot_v1_dot_relay__pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2 as resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2
 
@@ -75,6 +76,11 @@ class RendezvousServiceStub(object):
                 '/resurge_api.rendezvous.v1.RendezvousService/RequestShutdown',
                 request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RequestShutdownRequest.SerializeToString,
                 response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RequestShutdownResponse.FromString,
+                _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/resurge_api.rendezvous.v1.RendezvousService/Drain',
+                request_serializer=resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2.DrainRequest.SerializeToString,
+                response_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2.DrainResponse.FromString,
                 _registered_method=True)
         self.GetRecovery = channel.unary_unary(
                 '/resurge_api.rendezvous.v1.RendezvousService/GetRecovery',
@@ -191,6 +197,14 @@ class RendezvousServiceServicer(object):
 
     def RequestShutdown(self, request, context):
         """RequestShutdown ends the job; idempotent by request_id. Refuses with BadRequest, WrongJob, Unready, Overloaded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Drain(self, request, context):
+        """Drain has a node's ranks, or all of them, save at one common step and end; idempotent by request_id. Refuses with
+        BadRequest, WrongJob, Unready, Overloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -320,6 +334,11 @@ def add_RendezvousServiceServicer_to_server(servicer, server):
                     servicer.RequestShutdown,
                     request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RequestShutdownRequest.FromString,
                     response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RequestShutdownResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2.DrainRequest.FromString,
+                    response_serializer=resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2.DrainResponse.SerializeToString,
             ),
             'GetRecovery': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRecovery,
@@ -594,6 +613,33 @@ class RendezvousService(object):
             '/resurge_api.rendezvous.v1.RendezvousService/RequestShutdown',
             resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RequestShutdownRequest.SerializeToString,
             resurge__api_dot_rendezvous_dot_v1_dot_rendezvous__pb2.RequestShutdownResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/resurge_api.rendezvous.v1.RendezvousService/Drain',
+            resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2.DrainRequest.SerializeToString,
+            resurge__api_dot_rendezvous_dot_v1_dot_drain__pb2.DrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,166 @@
+"""A launcher that was told to leave: its ranks save and stop at one step with all others, or are ended. Pure.
+
+Notice is given where every worker asks whether to stop, and to a launcher that has no workers while others may save: a
+spare waits for a moment whether the whole job leaves, one whose workers finished waits for the decision. Everywhere
+else the signal is passed on and the launcher leaves. A second signal ends the wait. Before the grace is over, whoever
+still lives is ended: a launcher never outlives its scheduler's patience.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM
+from typing import assert_never
+
+from resurge_launcher.core import crew as crews
+from resurge_launcher.core import stops
+from resurge_launcher.core import teardown as teardowns
+from resurge_launcher.core.draining import Notice
+from resurge_launcher.core.goals import EndGoal, ExitGoal, ParkGoal, RunGoal
+from resurge_launcher.core.happenings import Action
+from resurge_launcher.core.ladders import drain_ladder, fault_ladder
+from resurge_launcher.core.model import (
+    Crew,
+    Delayed,
+    Exited,
+    Exiting,
+    Finished,
+    LauncherState,
+    Leaving,
+    Ready,
+    Rules,
+    Running,
+    Starting,
+    Stuck,
+    TearingDown,
+)
+from resurge_libs.core.instant import Instant, after, earliest
+from resurge_libs.core.reasons import Because, Reason
+
+Outcome = tuple[LauncherState, tuple[Action, ...], Because]
+SIGNAL_EXIT_BASE = 128
+ENDING_SIGNALS = frozenset({SIGTERM, SIGINT, SIGHUP, SIGQUIT})
+"""Others may give notice, and end nothing where nobody can use it."""
+
+
+def exit_code_of(signal: int, rules: Rules) -> int:
+    """What a launcher that left after a signal exits with."""
+    return rules.preempted_exit_code or SIGNAL_EXIT_BASE + signal
+
+
+def given(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outcome | None:
+    """Take a signal as notice, if it is one here and the first; None: it is to be handled as any other."""
+    if signal not in rules.drain_signals or state.notice is not None or isinstance(state.goal, ExitGoal | EndGoal):
+        return None
+    if not _waits_with_notice(state, signal):
+        return None
+    grace_s = rules.term_timeout_s
+    what = f"{crews.signal_name(signal)} gives notice of {grace_s:g} s"
+    notice = Notice(signal, now, after(now, grace_s))
+    return replace(state, notice=notice), (), Because(Reason.SIGNAL_RECEIVED, what)
+
+
+def _waits_with_notice(state: LauncherState, signal: int) -> bool:
+    match state.phase:
+        case Running(crew):
+            return stops.asks(crew)
+        case Finished():
+            return state.control.lost_at is None
+        case Ready():
+            spare = isinstance(state.goal, ParkGoal) and state.goal.because.code in (
+                Reason.NODE_PARKED,
+                Reason.DRAINING,
+            )
+            return spare and state.control.lost_at is None and signal != SIGINT
+        case _:
+            return False
+
+
+def leave(state: LauncherState, signal: int, because: Because, rules: Rules, now: Instant) -> Outcome:
+    """Leave after a signal: at once where nothing lives, else by the drain ladder; after a notice, by a short one."""
+    match state.phase:
+        case Ready(generation, last):
+            teardown = replace(teardowns.nothing_left(generation, because, now), crew=last)
+            return replace(state, phase=Leaving(teardown, signal)), (), because
+        case Delayed(crew) | Starting(crew) | Running(crew) | Finished(crew):
+            crew = crews.never_started(crew) if isinstance(state.phase, Delayed) else crew
+        case TearingDown(teardown) | Stuck(teardown):
+            return replace(state, phase=Leaving(teardown, signal)), (), because
+        case _:
+            raise AssertionError("a launcher leaves once")
+    ladder = drain_ladder(signal, rules.term_timeout_s)
+    if state.notice is not None:
+        ladder = drain_ladder(signal, rules.limits.fault_grace_s)
+    held_until = saving_until(state, crew, rules, now) if state.notice is not None else None
+    teardown, actions = teardowns.begin(crew, because, ladder, now, held_until)
+    pages_at = now if teardown.held_until is not None else None
+    return replace(state, phase=Leaving(teardown, signal), pages_at=pages_at), actions, because
+
+
+def saving_until(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> Instant | None:
+    """Until when a teardown waits for an open checkpoint that is still written; None where there is none to wait for.
+
+    Not without a lease: whoever took this node's place must find its workers gone.
+    """
+    grace_s = rules.limits.checkpoint_grace_s
+    if grace_s <= 0 or not state.control.holds(now) or not crews.is_writing_checkpoint(crew, now):
+        return None
+    until = after(now, grace_s)
+    return until if state.notice is None else min(until, max(now, _kill_from(state.notice, rules)))
+
+
+def _kill_from(notice: Notice, rules: Rules) -> Instant:
+    """When workers that still live are ended, so that none is left when the grace is over."""
+    return max(notice.at, Instant(notice.ends_at - rules.limits.fault_grace_s))
+
+
+def over(state: LauncherState, rules: Rules, now: Instant) -> Outcome | None:
+    """Leave when there is nothing more to wait for after a notice; None before that."""
+    notice = state.notice
+    due = leaves_at(state, rules)
+    if notice is None or due is None or now < due:
+        return None
+    name = crews.signal_name(notice.signal)
+    match state.phase:
+        case Running(crew):
+            because = Because(Reason.SIGNAL_RECEIVED, f"the grace that {name} left is over, and workers still run")
+            teardown, actions = teardowns.begin(crew, because, fault_ladder(rules.limits.fault_grace_s), now)
+            return replace(state, phase=Leaving(teardown, notice.signal), pages_at=None), actions, because
+        case _:
+            because = Because(Reason.SIGNAL_RECEIVED, f"{name} told the launcher to leave, and nothing is left to do")
+            return leave(state, notice.signal, because, rules, now)
+
+
+def leaves_at(state: LauncherState, rules: Rules) -> Instant | None:
+    """When a launcher with a notice leaves by itself; None without one, or when its leaving is under way."""
+    notice = state.notice
+    if notice is None or isinstance(state.goal, ExitGoal | EndGoal):
+        return None
+    limits = rules.limits
+    alone = after(max(state.control.lost_at, notice.at), limits.terminal_ack_limit_s) if state.control.lost_at else None
+    match state.phase:
+        case Running():
+            return _kill_from(notice, rules)
+        case Finished():
+            return earliest(notice.ends_at, alone)
+        case Ready():
+            return earliest(notice.ends_at, alone, _spare_until(state, notice, rules))
+        case Delayed() | Starting():
+            return notice.at  # a start was ordered before the notice was heard: it has nothing to save
+        case TearingDown() | Stuck():
+            return notice.ends_at
+        case Leaving() | Exiting() | Exited():
+            return None
+        case _:
+            assert_never(state.phase)
+
+
+def _spare_until(state: LauncherState, notice: Notice, rules: Rules) -> Instant | None:
+    """A launcher without workers stays while the job drains, and for a moment to learn whether it does."""
+    match state.goal:
+        case ParkGoal(because) if because.code is Reason.DRAINING:
+            return None
+        case ParkGoal() | RunGoal():
+            return after(notice.at, rules.limits.terminal_ack_limit_s)
+        case _:
+            return None
