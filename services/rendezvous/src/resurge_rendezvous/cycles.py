@@ -43,6 +43,8 @@ TELLING = (
 """Facts that change a record."""
 OWN_BYTES_MAX = 8 * 1024 * 1024
 """Of the records in the state directory; those in a directory that somebody named are that person's to remove."""
+PER_NODE_S = 0.0002
+"""So long, for each node of a cycle, a record waits that nobody waits for."""
 LEFT_OPEN_MAX = 8
 """Records before the newest one that are looked at after a crash."""
 
@@ -275,7 +277,9 @@ class CycleExport:
         # a record that exists may wait for its turn; workers wait for one that does not
         urgent = urgent and self._newest != (formation.attempt, formation.generation)
         self._newest = (formation.attempt, formation.generation)
-        self._writer.put(key, lambda: self._write(state), urgent)
+        # a round of very many nodes is first told to them: a record takes this process's time as well
+        after_s = PER_NODE_S * len(formation.assignments)
+        self._writer.put(key, lambda: self._write(state), urgent, after_s)
 
     # in the writer's thread
 

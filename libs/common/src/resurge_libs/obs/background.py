@@ -66,14 +66,16 @@ class BackgroundWriter:
         self.took_s = 0.0
         """How long the last piece of work kept the interpreter busy."""
 
-    def put(self, key: str, work: Work, urgent: bool = False) -> None:
-        """Hand over; returns at once."""
+    def put(self, key: str, work: Work, urgent: bool = False, after_s: float = 0.0) -> None:
+        """Hand over; returns at once. What is not urgent is begun `after_s` later at the soonest."""
         with self._changed:
             if self._closing:
                 return
             if key not in self._waiting and len(self._waiting) >= MAX_WAITING:
                 del self._waiting[next(iter(self._waiting))]
                 self._outage.failed(f"{MAX_WAITING} writes wait already, and the oldest gives way")
+            if key not in self._waiting:
+                self._not_before = max(self._not_before, time.monotonic() + after_s)
             self._waiting[key] = work
             if urgent:
                 self._urgent.add(key)
@@ -121,7 +123,7 @@ class BackgroundWriter:
                 self._outage.failed(repr(error))
             self._busy_since, self._stall_told = None, False
             self.took_s = time.thread_time() - began
-            self._not_before = time.monotonic() + self.took_s * (1 / self._share - 1)
+            self._not_before = max(self._not_before, time.monotonic() + self.took_s * (1 / self._share - 1))
 
     def _next(self) -> Work | None:
         with self._changed:

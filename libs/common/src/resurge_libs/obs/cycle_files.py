@@ -43,10 +43,10 @@ def write_record(path: Path, record: CycleRecord) -> None:
     """Put the record at its path in one step. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    text = json.dumps(as_json(record))  # as one text json has a fast encoder
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(as_json(record), file)
-            file.write("\n")
+            file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
