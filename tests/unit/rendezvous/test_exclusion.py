@@ -277,6 +277,16 @@ def test_the_breaker_counts_over_a_restart_of_the_service_and_after_readmission(
     assert len(d.facts_of(NodeExcluded)) == 1
 
 
+def test_the_nearest_spare_fills_in_for_an_excluded_node():
+    d = Desk(spec(max_nodes=4))
+    for number, (node, domain) in enumerate((("n0", "b1.r1"), ("n1", "b2.r1"), ("n2", "b1.r2"), ("n3", "b2.r9"))):
+        d.hello(node, infra_rank=number, domain=domain)
+        d.ready(node)
+    d.proven("n0", "n1")
+    fault(d, "n1", excluding("n1"))
+    assert members(d) == ["n0", "n3"]
+
+
 # --- offences
 
 

@@ -7,7 +7,7 @@ import pytest
 from resurge_libs.core.ids import Incarnation, NodeId
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core.model import NodeEntry
-from resurge_rendezvous.core.rules import differing_field, natural, order_key, plan_round, spec_violation
+from resurge_rendezvous.core.rules import differing_field, natural, nearness, order_key, plan_round, spec_violation
 from tests.unit.rendezvous.desk import spec
 
 
@@ -89,3 +89,70 @@ def test_a_specification_that_cannot_be_names_its_field():
 def test_the_attempt_is_no_difference_between_two_specifications():
     assert differing_field(spec(attempt=2), spec(attempt=1)) is None
     assert differing_field(spec(max_restarts=9), spec()) == "max_restarts"
+
+
+# --- spares fill in by topology
+
+
+def crew(*names_and_domains: str) -> list[NodeEntry]:
+    """Nodes as `name@domain`, in infrastructure order."""
+    parts = [text.partition("@") for text in names_and_domains]
+    return [entry(name, number, domain) for number, (name, _, domain) in enumerate(parts)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "steps"),
+    [
+        ("b1.r1", "b1.r1", 2),
+        ("b1.r1", "b1.r2", 1),
+        ("b1.r1", "b2.r1", 0),
+        ("b1", "b1.r2", 1),
+        ("", "", 0),
+        ("b1", "b10", 0),
+    ],
+)
+def test_nearness_counts_from_the_top_of_the_network(one: str, other: str, steps: int):
+    assert (nearness(one, other), nearness(other, one)) == (steps, steps)
+
+
+@pytest.mark.parametrize(
+    ("lost", "spares", "chosen"),
+    [
+        ("b1.r1", ("s1@b2.r1", "s2@b1.r2", "s3@b1.r1"), "s3"),  # the same rack
+        ("b1.r1", ("s1@b2.r1", "s2@b1.r2"), "s2"),  # else the same block
+        ("b1.r1", ("s1@b2.r1", "s2@b3.r1"), "s1"),  # else the first
+        ("", ("s1@b2.r1", "s2@b1.r1"), "s1"),  # not known where it was
+        ("b1.r1", ("s1", "s2@b1.r9"), "s2"),  # a spare of an unknown place is near to nobody
+    ],
+)
+def test_the_nearest_spare_takes_the_place_of_a_lost_node(lost: str, spares: tuple[str, ...], chosen: str):
+    survivors, (gone,) = crew("n0@b1.r1", "n1@b2.r2"), crew(f"n2@{lost}")
+    others = [
+        entry(name, number + 9, domain) for number, (name, _, domain) in enumerate(s.partition("@") for s in spares)
+    ]
+    before = frozenset(NodeId(name) for name in ("n0", "n1", "n2"))
+    plan = plan_round(spec(min_nodes=3, max_nodes=9), [*survivors, *others], before, [gone])
+    assert names(plan) == ["n0", "n1", chosen]
+
+
+def test_each_of_several_lost_nodes_gets_its_own_nearest_spare():
+    survivors = crew("n0@b0")
+    gone = [entry("n1", 1, "b1"), entry("n2", 2, "b2")]
+    spares = [entry("s1", 7, "b3"), entry("s2", 8, "b2"), entry("s3", 9, "b1")]
+    before = frozenset(NodeId(name) for name in ("n0", "n1", "n2"))
+    plan = plan_round(spec(min_nodes=3, max_nodes=9), [*survivors, *spares], before, gone)
+    assert names(plan) == ["n0", "s2", "s3"]
+
+
+def test_within_a_segment_the_spare_of_the_same_domain_fills_in():
+    nodes = crew("n0@b1.r1", "n2@b1.r1", "s1@b2.r1", "s2@b2.r1")
+    before = frozenset(NodeId(name) for name in ("n0", "n1"))
+    plan = plan_round(spec(min_nodes=2, max_nodes=9, segment=2), nodes, before, [entry("n1", 1, "b1.r1")])
+    assert names(plan) == ["n0", "n2"]
+
+
+def test_a_lost_segment_is_replaced_by_the_nearest_whole_one():
+    nodes = crew("n0@b1.r1", "s0@b2.r1", "s1@b2.r1", "s2@b1.r2", "s3@b1.r2")
+    before = frozenset(NodeId(name) for name in ("n0", "n1"))
+    plan = plan_round(spec(min_nodes=2, max_nodes=9, segment=2), nodes, before, [entry("n1", 1, "b1.r1")])
+    assert names(plan) == ["s2", "s3"]

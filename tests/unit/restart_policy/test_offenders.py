@@ -92,6 +92,12 @@ def test_nobody_is_excluded_where_that_is_switched_off():
     assert decide(THIRD, rules).kind is VerdictKind.RESTART
 
 
+def test_one_fault_is_enough_where_that_is_wanted():
+    rules = replace(RULES, offenders=OffenderRules(1, 10))
+    assert decide(culprit(offences=()), rules).kind is VerdictKind.RESTART_EXCLUDING
+    assert decide(culprit(offences=(offence(6, elsewhere=True),)), rules).kind is VerdictKind.RESTART
+
+
 def test_settings_that_can_never_hold_are_refused():
     assert PolicySettings(offender_faults=2, offender_cycles=4).rules().offenders == OffenderRules(2, 4)
     with pytest.raises(UsageProblem, match="5 faults never happen within 4 cycles"):

@@ -24,12 +24,14 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.records import CYCLES_NAME
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import POLICY, GrpcPolicy, PolicyPort
-from resurge_rendezvous.core.model import Ended, Paused, RdzvState, Tick
+from resurge_rendezvous.core.exclusions import every_exclusion
+from resurge_rendezvous.core.model import Ended, Job, NodeExcluded, NodeReadmitted, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
 from resurge_rendezvous.core.views import job_view
 from resurge_rendezvous.cycles import CycleExport, CyclePlace
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.effects import RdzvEffects
+from resurge_rendezvous.exclusion_file import ExclusionFile
 from resurge_rendezvous.export import RecoveryExport
 from resurge_rendezvous.journal import open_journal, restored
 from resurge_rendezvous.relay.module import TARGET as RELAY
@@ -72,6 +74,7 @@ class RendezvousModule:
         self._policy = world.policy or GrpcPolicy(ports.endpoint_of, ports.limits, ports.token)
         self._export = RecoveryExport(ports.state_dir, ports.spans)
         self._cycles = CycleExport(self._cycle_place())
+        self._exclusions = ExclusionFile(settings.exclusion_file)
         self._effects = RdzvEffects(self.desk, self._policy, self._export, self._changed)
         self._is_over = False
         self._engine: Engine[RdzvState] | None = None
@@ -111,6 +114,7 @@ class RendezvousModule:
         engine.start(self._restored.last_seq, self._restored.rules_version)
         self._export.catch_up(self._restored.durable.records)
         self._cycles.catch_up(state)
+        self._show_exclusions(state.durable)
         self._changed()
         if self._restored.durable.spec is None:
             wait_s = limits.first_contact_limit_s
@@ -130,6 +134,7 @@ class RendezvousModule:
         await asyncio.get_running_loop().run_in_executor(None, self._journal.close)
         await asyncio.to_thread(self._export.close)
         await asyncio.to_thread(self._cycles.close)
+        await asyncio.to_thread(self._exclusions.close)
 
     def _options(self) -> EngineOptions:
         return EngineOptions(
@@ -147,7 +152,8 @@ class RendezvousModule:
     def _settings_digest(self) -> bytes:
         """Which settings decided, so that a replay of an old entry can tell whether they have changed since."""
         return hashlib.sha256(
-            self._settings.model_dump_json(exclude={"cycle_info_dir"}).encode() + codec.digest(self._ports.limits)
+            self._settings.model_dump_json(exclude={"cycle_info_dir", "exclusion_file"}).encode()
+            + codec.digest(self._ports.limits)
         ).digest()
 
     def _paused(self, for_s: float) -> Paused:
@@ -159,11 +165,16 @@ class RendezvousModule:
             self._hurry()  # a host that lives for this job waits for it
             self._changed()
         self._cycles.told(step.state, step.facts)
+        if any(isinstance(fact, NodeExcluded | NodeReadmitted) for fact in step.facts):
+            self._show_exclusions(step.state.durable)
         try:
             for fact in step.facts:
                 tell.fact(fact, step.reason)
         except Exception as error:  # the root of telling: a log line must not keep a decision from being carried out
             log.event("facts_not_told", what=type(event).__name__, error=repr(error))
+
+    def _show_exclusions(self, job: Job) -> None:
+        self._exclusions.show(job.spec.job_id if job.spec is not None else "", every_exclusion(job))
 
     def _failed(self, failure: JournalFailed) -> None:
         log.event("journal_failed", sentence=str(failure))

@@ -17,4 +17,5 @@ class RendezvousSettings(ServiceSettings):
 
     snapshot_every: Annotated[int, Gt(0), "Entries of the journal from one snapshot to the next."] = 1_000
     cycle_info_dir: Annotated[Path | None, "Directory of cycle records. Default: in the state directory."] = None
+    exclusion_file: Annotated[Path | None, "File in which the excluded hosts are kept for a scheduler."] = None
     hello_limit_s: Annotated[float, Gt(0), "A stream whose launcher does not introduce itself is closed."] = 10.0

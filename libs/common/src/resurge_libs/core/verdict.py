@@ -1,9 +1,9 @@
 """Decides what happens after an incident, from what it is given and nothing else. Never asks, never waits.
 
 The rules are an ordered tuple of functions; the first that answers wins. The order is: job already succeeded,
-shutdown requested, latched no-restart verdict, no progress, (exclusion leaves too few nodes), budget, restart.
-The rule in brackets is a seam: the policy service puts its own function there. Rendezvous uses `default_verdict`
-under its own name when the policy is unreachable or silent.
+shutdown requested, latched no-restart verdict, no progress, budget, restart. The policy service adds its own two
+about machines that keep failing. Rendezvous uses `default_verdict` under its own name when the policy is unreachable
+or silent: nobody is excluded then.
 """
 
 from __future__ import annotations

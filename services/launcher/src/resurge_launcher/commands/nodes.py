@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
@@ -9,6 +10,9 @@ from google.protobuf import json_format
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher.commands.control import find_place, job_at, place_options
+
+WIDE = 200
+"""Columns where nobody says how many there are, as in a file."""
 
 
 @click.command("nodes")
@@ -36,7 +40,7 @@ def show(
 
     from resurge_launcher.views.job import absent_machines, nodes_table
 
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
     console.print(nodes_table(nodes))
     for line in absent_machines(nodes, exclusions):
         console.print(line)

@@ -65,24 +65,31 @@ def progress_sentence(count: progress_pb2.ProgressCount) -> str:
     return f"{last}, {count.without_progress} of {limit} cycles in a row without any{steps}{skipped}"
 
 
-def nodes_table(nodes: Sequence[rendezvous_pb2.Node] | Iterable[rendezvous_pb2.Node]) -> Table:
-    """One row per node: active ones by rank, then the others by name."""
+def nodes_table(nodes: Sequence[rendezvous_pb2.Node]) -> Table:
+    """One row per node: active ones by rank, then the others by name. What nobody has gets no column."""
+    is_excluding = any(node.HasField("exclusion") for node in nodes)
+    is_counting = any(node.offences for node in nodes)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("node", "standing", "phase", "generation", "ranks", "host", "excluded until", "offences", "why"):
+    for name in ("node", "host", "standing", "phase", "generation", "ranks"):
         table.add_column(name, overflow="fold")
+    for name, is_shown in (("excluded until", is_excluding), ("offences", is_counting), ("why", True)):
+        if is_shown:
+            table.add_column(name, overflow="fold")
     for node in sorted(nodes, key=_order):
         standing = _word(rendezvous_pb2.NodeStanding.Name(node.standing), "NODE_STANDING_")
-        table.add_row(
+        cells: list[str | Text] = [
             node.node_id,
+            node.host,
             Text(standing, style=_STYLE_OF_STANDING.get(standing, "")),
             _word(attach_pb2.NodePhase.Name(node.phase), "NODE_PHASE_"),
             str(node.generation or "-"),
             _ranks(node),
-            node.host,
-            _until(node.exclusion) if node.HasField("exclusion") else "-",
-            str(node.offences or "-"),
-            _reasons(node),
-        )
+        ]
+        if is_excluding:
+            cells.append(_until(node.exclusion) if node.HasField("exclusion") else "-")
+        if is_counting:
+            cells.append(str(node.offences or "-"))
+        table.add_row(*cells, _reasons(node))
     return table
 
 

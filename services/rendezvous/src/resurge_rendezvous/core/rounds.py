@@ -67,7 +67,8 @@ def _outlook(d: Draft, incident: Incident | None) -> tuple[Assignment, ...] | Be
     if len(d.seen.ready) < d.spec.min_nodes:  # cheap, before the plan sorts ten thousand nodes
         return Because(Reason.BELOW_MIN_NODES, f"{len(d.seen.ready)} of {d.spec.min_nodes} nodes are ready")
     candidates = [d.entry(node) for node in d.seen.ready]
-    plan = plan_round(d.spec, candidates, frozenset(NodeId(node) for node in d.seen.members))
+    missing = [d.entry(node) for node in d.seen.members if node not in d.seen.ready]
+    plan = plan_round(d.spec, candidates, frozenset(NodeId(node) for node in d.seen.members), missing)
     if incident is None or isinstance(plan, Because):
         return plan
     return _last_call(d) or plan

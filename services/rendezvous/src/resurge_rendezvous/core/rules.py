@@ -2,13 +2,15 @@
 
 Order: the infrastructure's rank where it is known, then the node's name in natural order. It is the same in every
 round, so survivors keep their order and a spare stands where the infrastructure would have put it. Survivors go
-before spares; with `segment`, whole segments come from domains, those that held segments before first.
+before spares, and for each member that is missing the spare that is nearest to it: the one whose domain, read from the
+top of the network down (block.rack), has most in common with its own. With `segment`, whole segments come from domains,
+those that held segments before first, then those nearest to what is missing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from resurge_libs.core.ids import NodeId
@@ -36,25 +38,48 @@ def order_key(entry: NodeEntry) -> OrderKey:
 
 
 def plan_round(
-    spec: JobSpec, candidates: Iterable[NodeEntry], before: frozenset[NodeId]
+    spec: JobSpec,
+    candidates: Iterable[NodeEntry],
+    before: frozenset[NodeId],
+    missing: Iterable[NodeEntry] = (),
 ) -> tuple[Assignment, ...] | Because:
-    """The places of the next generation, or what is lacking. `before` are the members of the last one."""
+    """The places of the next generation, or what is lacking. `before` are the members of the last one, `missing` those
+    of them that are no candidates."""
     ordered = sorted(candidates, key=order_key)
+    gone = [entry.domain for entry in sorted(missing, key=order_key)]
     if len(ordered) < spec.min_nodes:
         return Because(Reason.BELOW_MIN_NODES, f"{len(ordered)} of {spec.min_nodes} nodes are ready")
     if spec.segment > 1:
-        chosen = _whole_segments(spec, ordered, before)
+        chosen = _whole_segments(spec, ordered, before, gone)
         if isinstance(chosen, Because):
             return chosen
     else:
-        chosen = _survivors_first(ordered, before, spec.min_nodes)
+        chosen = _survivors_first(ordered, before, spec.min_nodes, gone)
     return _placed(chosen)
 
 
-def _survivors_first(ordered: list[NodeEntry], before: frozenset[NodeId], count: int) -> list[NodeEntry]:
-    by_right = sorted(ordered, key=lambda entry: entry.node not in before)  # stable: order holds within each kind
-    taken = {entry.node for entry in by_right[:count]}
-    return [entry for entry in ordered if entry.node in taken]
+def _survivors_first(
+    ordered: list[NodeEntry], before: frozenset[NodeId], count: int, missing: Sequence[str] = ()
+) -> list[NodeEntry]:
+    taken = [entry for entry in ordered if entry.node in before][:count]
+    spares = [entry for entry in ordered if entry.node not in before]
+    for domain in missing[: count - len(taken)]:
+        if domain and spares:
+            nearest = max(spares, key=lambda spare: nearness(spare.domain, domain))  # the first of equally near ones
+            spares.remove(nearest)
+            taken.append(nearest)
+    names = {entry.node for entry in (*taken, *spares[: count - len(taken)])}
+    return [entry for entry in ordered if entry.node in names]
+
+
+def nearness(one: str, other: str) -> int:
+    """How many steps from the top of the network two domains have in common."""
+    steps = 0
+    for left, right in zip(one.split("."), other.split("."), strict=False):
+        if left != right or not left:
+            break
+        steps += 1
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +87,13 @@ class _Domain:
     nodes: list[NodeEntry]
     capacity: int
     held: int
+    nearness: int
+    """To the nearest member that is missing."""
 
 
-def _whole_segments(spec: JobSpec, ordered: list[NodeEntry], before: frozenset[NodeId]) -> list[NodeEntry] | Because:
+def _whole_segments(
+    spec: JobSpec, ordered: list[NodeEntry], before: frozenset[NodeId], missing: Sequence[str]
+) -> list[NodeEntry] | Because:
     by_domain: dict[str, list[NodeEntry]] = {}
     for entry in ordered:
         if entry.domain:  # a node of an unknown domain stands together with nobody
@@ -74,8 +103,9 @@ def _whole_segments(spec: JobSpec, ordered: list[NodeEntry], before: frozenset[N
             nodes,
             len(nodes) // spec.segment,
             sum(entry.node in before for entry in nodes) // spec.segment,
+            max((nearness(name, domain) for domain in missing), default=0),
         )
-        for nodes in by_domain.values()  # in the order of their smallest member, as `ordered` is sorted
+        for name, nodes in by_domain.items()  # in the order of their smallest member, as `ordered` is sorted
     ]
     needed = spec.min_nodes // spec.segment
     there = sum(domain.capacity for domain in domains)
@@ -85,7 +115,7 @@ def _whole_segments(spec: JobSpec, ordered: list[NodeEntry], before: frozenset[N
     shares = [min(domain.capacity, domain.held) for domain in domains]
     for index in range(len(shares)):  # more were held than are needed only after MIN was lowered by a new attempt
         shares[index] = min(shares[index], needed - sum(shares[:index]))
-    for index, domain in enumerate(domains):
+    for index, domain in sorted(enumerate(domains), key=lambda item: -item[1].nearness):
         shares[index] += min(domain.capacity - shares[index], needed - sum(shares))
     chosen: list[NodeEntry] = []
     for domain, share in zip(domains, shares, strict=True):

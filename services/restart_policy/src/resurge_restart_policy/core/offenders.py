@@ -51,7 +51,7 @@ def why_kept(view: IncidentView, rules: VerdictRules) -> str | None:
     if counted < wanted.faults:
         return f"{culprit.node} began {counted} of {wanted.faults} faults within {wanted.cycles} cycles"
     follows = [one for one in _recent(view, culprit, rules, elsewhere=True) if _is_alike(one, culprit)]
-    if culprit.rank is not None and len(follows) >= wanted.faults - 1:
+    if culprit.rank is not None and len(follows) >= max(1, wanted.faults - 1):
         return f"rank {culprit.rank} failed in the same way on {follows[-1].node}, which was excluded for it"
     return None
 
