@@ -4,7 +4,8 @@ All jobs of one shape stand side by side; the one whose turn it is trains at ful
 the turns go round, so that a loaded machine is loaded for all alike. Nothing is decided here about what is good: the
 report (report.py) holds the targets.
 
-    python -m tests.bench.restart [--kills 5] [--systems torchrun,nvrx,resurge,cold] [--shapes 1x4,2x2] [--keep DIR]
+    python -m tests.bench.restart [--kills 7] [--systems torchrun,nvrx,resurge,cold] [--cells 1x4,1x4_sigterm,2x2]
+                                  [--known-kills 300] [--keep DIR]
 """
 
 import argparse
@@ -14,7 +15,6 @@ import select
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,14 +24,22 @@ from pathlib import Path
 import psutil
 
 from tests.bench.jobs import RECOVERY_LIMIT_S, BenchFailed, Job, Shape
+from tests.bench.known import measure_known
 from tests.bench.peers import PeerMissing
 from tests.bench.report import Results, report
 from tests.bench.systems import ColdResurge, Nvrx, Plan, Resurge, ResurgeMissing, System, Torchrun
 
 SYSTEMS = {"torchrun": Torchrun, "nvrx": Nvrx, "resurge": Resurge, "cold": ColdResurge}
 PHASES = {"workers_started_s": "started", "process_group_ready_s": "process_group", "first_step_s": "step"}
+CELLS: dict[str, tuple[Shape, dict[str, str]]] = {
+    "1x4": (Shape(1, 4), {}),
+    "1x4_sigterm": (Shape(1, 4), {"BENCH_SIGTERM": "1"}),
+    "2x2": (Shape(2, 2), {}),
+}
+"""By name: the shape, and what the script is told beside; in one it has a handler for SIGTERM."""
 LAUNCHES = 3
-NODE_LOSSES = 2
+NODE_LOSSES = 3
+KNOWN_KILLS = 300
 IDLE_WINDOW_S = 5.0
 
 
@@ -82,35 +90,36 @@ def footprint(job: Job) -> tuple[float, float]:
     return rss / 2**20 / job.shape.nodes, 100 * used / (time.monotonic() - began) / job.shape.nodes
 
 
-def measure_shape(systems: list[System], shape: Shape, kills: int, out: Path, results: Results) -> None:
+def measure_cell(systems: list[System], cell: str, kills: int, out: Path, results: Results) -> None:
     """All systems side by side, kill by kill."""
-    env = {"BENCH_SURVIVORS": os.environ.get("BENCH_SURVIVORS", "raise")}
+    shape, told = CELLS[cell]
+    env = {"BENCH_SURVIVORS": os.environ.get("BENCH_SURVIVORS", "raise"), **told}
     jobs: dict[str, Job] = {}
     chance = random.Random(shape.world * 100 + shape.nodes)
     try:
         for system in systems:
-            job = jobs[system.name] = start(system, shape, out / f"{system.name}-{shape.name}", kills, env)
+            job = jobs[system.name] = start(system, shape, out / f"{system.name}-{cell}", kills, env)
             try:
                 job.settle(job.launched_at)
                 job.pace(slow=True)
-                results.footprint[system.name, shape.name] = footprint(job)
+                results.footprint[system.name, cell] = footprint(job)
             except BenchFailed as why:
-                results.drop(system.name, shape.name, str(why))
+                results.drop(system.name, cell, str(why))
         for kill in range(kills):
             victim, jitter_s = shape.world - 1 - kill % shape.world, chance.random() * 0.3
             for system in systems[kill % len(systems) :] + systems[: kill % len(systems)]:
-                if results.dropped(system.name, shape.name):
+                if results.dropped(system.name, cell):
                     continue
                 try:
                     row = kill_once(system, jobs[system.name], victim, jitter_s)
                 except BenchFailed as why:
-                    results.drop(system.name, shape.name, str(why))
+                    results.drop(system.name, cell, str(why))
                     continue
-                results.kills.setdefault((system.name, shape.name), []).append(row)
+                results.kills.setdefault((system.name, cell), []).append(row)
                 shown = " ".join(f"{k} {v:.3f}" if v is not None else f"{k} -" for k, v in row.items())
-                print(f"  {shape.name} kill {kill + 1} of rank {victim} {system.name:9s} {shown}", flush=True)
+                print(f"  {cell} kill {kill + 1} of rank {victim} {system.name:9s} {shown}", flush=True)
         for name, job in jobs.items():
-            results.exit_codes[name, shape.name] = job.stop()
+            results.exit_codes[name, cell] = job.stop()
     finally:
         for job in jobs.values():
             job.kill()
@@ -146,26 +155,47 @@ def lose_node(job: Job, how: signal.Signals) -> float:
 
 
 def measure_launch(systems: list[System], out: Path, results: Results) -> None:
-    """From the command to the first own instruction of the last of four workers; workers end at once after it."""
+    """From the command to the first own instruction of the last of four workers, and to its first committed step.
+
+    Each by launches of its own: the workers of the first end at once, so that nothing but the start is measured.
+    """
     for turn in range(LAUNCHES):
         for system in systems:
-            job = start(system, Shape(1, 4), out / f"{system.name}-launch{turn}", 0, {"BENCH_ONLY_START": "1"})
-            try:
-                started = job.wait("start of all workers", lambda job=job: job.complete("started", 0.0), 60.0)
-                seconds = max(stamp["at"] for stamp in started.values()) - job.launched_at
-                results.launches.setdefault(system.name, []).append(seconds)
-                job.launchers[0].wait(30)
-            except (BenchFailed, subprocess.TimeoutExpired) as why:
-                results.notes.append(f"launch of {system.name}: {why}")
-            finally:
-                job.kill()
+            for what, env, found in (
+                ("started", {"BENCH_ONLY_START": "1"}, results.launches),
+                ("step", {}, results.first_steps),
+            ):
+                job = start(system, Shape(1, 4), out / f"{system.name}-launch-{what}{turn}", 0, env)
+                try:
+                    stamps = job.wait(
+                        f"{what} of all workers", lambda job=job, what=what: job.complete(what, 0.0), 60.0
+                    )
+                    seconds = max(stamp["at"] for stamp in stamps.values()) - job.launched_at
+                    found.setdefault(system.name, []).append(seconds)
+                except BenchFailed as why:
+                    results.notes.append(f"launch of {system.name}: {why}")
+                finally:
+                    job.kill()
+
+
+def measure_knowing(systems: list[System], kills: int, out: Path, results: Results) -> None:
+    """How soon our launcher knows of a death, over many kills of workers that import nothing."""
+    for system in systems:
+        if system.name != "resurge" or kills == 0:
+            continue
+        print(f"bench-restart: {kills} kills of workers without torch", flush=True)
+        try:
+            results.known = measure_known(system, kills, out / "known", free_port())
+        except BenchFailed as why:
+            results.notes.append(f"kills of workers without torch: {why}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=int(os.environ.get("KILLS", "5")))
+    parser.add_argument("--kills", type=int, default=int(os.environ.get("KILLS", "7")))
     parser.add_argument("--systems", default="torchrun,nvrx,resurge,cold")
-    parser.add_argument("--shapes", default="1x4,2x2")
+    parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--known-kills", type=int, default=KNOWN_KILLS, help="kills of workers without torch")
     parser.add_argument("--no-node-loss", action="store_true", help="kill workers only")
     parser.add_argument("--keep", help="folder for the logs; without it they are removed unless something failed")
     options = parser.parse_args()
@@ -177,10 +207,10 @@ def main() -> int:
         except (PeerMissing, ResurgeMissing) as why:
             results.notes.append(f"{name} left out: {why}")
             print(f"bench-restart: {name} left out: {why}", flush=True)
-    for shape in options.shapes.split(","):
-        nodes, workers = map(int, shape.split("x"))
-        print(f"bench-restart: {nodes} node(s) of {workers} workers, {options.kills} kills each", flush=True)
-        measure_shape(systems, Shape(nodes, workers), options.kills, out, results)
+    for cell in filter(None, options.cells.split(",")):
+        print(f"bench-restart: {cell}, {options.kills} kills each", flush=True)
+        measure_cell(systems, cell, options.kills, out, results)
+    measure_knowing(systems, options.known_kills, out, results)
     measure_launch(systems, out, results)
     if not options.no_node_loss:
         measure_node_loss(systems, out, results)
