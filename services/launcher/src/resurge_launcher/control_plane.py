@@ -133,6 +133,7 @@ class ControlPlane:
         """Wait for the lock; False where a control plane answers that is not of this state directory."""
         while True:
             if not self._is_claimed() and await asyncio.to_thread(answers, self._plan.listen):
+                log.event("state_dir_unused", sentence=self._unused())
                 self._on_answer()
                 return False
             descriptor = os.open(self._plan.state_dir / SUPERVISOR_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -147,6 +148,10 @@ class ControlPlane:
                 continue
             self._lock_descriptor = descriptor
             return True
+
+    def _unused(self) -> str:
+        listen, state_dir = self._plan.listen, self._plan.state_dir
+        return f"{listen} is served by a control plane that was started elsewhere: nothing is kept in {state_dir}"
 
     def _is_claimed(self) -> bool:
         """Whether a host program holds the state directory now."""
