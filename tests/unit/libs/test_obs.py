@@ -85,6 +85,21 @@ def test_a_terminal_gets_the_sentence_and_the_few_fields_that_matter(screen):
     assert third[2] == "resurge no beat for 60 s (n3, rank 5, WORKER_HUNG)"
 
 
+def test_a_sentence_is_told_once_in_a_row_and_what_is_new_beside_it_still_is(screen):
+    for name, more in (("phase_changed", {"phase": "exiting"}), ("phase_changed", {}), ("exits", {"exit_code": 0})):
+        log.event(name, reason=Reason.SUCCEEDED, sentence="all workers exited 0", **more)
+    for rank in (1, 1, 2):
+        log.event("fault_seen", rank=rank, sentence="no beat for 60 s")
+    log.event("phase_changed", sentence="all workers exited 0")
+    assert [line.partition("resurge ")[2] for line in screen.getvalue().splitlines()] == [
+        "all workers exited 0 (SUCCEEDED)",
+        "exits (SUCCEEDED, exit code 0)",
+        "no beat for 60 s (rank 1)",
+        "no beat for 60 s (rank 2)",
+        "all workers exited 0",
+    ]
+
+
 def test_an_event_without_a_sentence_is_told_by_its_name_and_all_its_fields(screen):
     log.event("control_plane_started", pid=7, endpoint="unix:/x y", after_s=0.25, sentence="")
     assert screen.getvalue().partition(" ")[2] == (

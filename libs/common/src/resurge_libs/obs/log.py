@@ -23,6 +23,10 @@ from resurge_libs.core.reasons import Reason
 _bound: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("resurge_log_bound", default=())
 
 
+Told = tuple[str, Any, Any]
+"""A sentence, and the rank and the other node that it is about."""
+
+
 class _Sink:
     """Where events go; one per process, set up by its main function."""
 
@@ -31,6 +35,8 @@ class _Sink:
         self.as_json = False
         self.quiet = False
         self.colours = False
+        self.told: Told | None = None
+        """What a person read last."""
 
 
 _sink = _Sink()
@@ -39,7 +45,7 @@ _sink = _Sink()
 def configure(as_json: bool = False, stream: TextIO | None = None, quiet: bool = False, colours: bool = False) -> None:
     """Set the form and the stream of this process's events; stderr without a stream. A stream that is a terminal gets
     the short form, with `colours` where these are wanted."""
-    _sink.as_json, _sink.stream, _sink.quiet, _sink.colours = as_json, stream, quiet, colours
+    _sink.as_json, _sink.stream, _sink.quiet, _sink.colours, _sink.told = as_json, stream, quiet, colours, None
 
 
 def wants_colours(environ: Mapping[str, str]) -> bool:
@@ -79,11 +85,26 @@ def event(name: str, /, **typed: Any) -> None:
         if _sink.as_json:
             text = json.dumps(shown, ensure_ascii=False, default=str)
         elif stream.isatty():
+            if not _is_news(shown):
+                return
             text = for_terminal(shown, dict(_bound.get()), _sink.colours)
         else:
             text = _readable(shown)
         stream.write(text + "\n")
         stream.flush()
+
+
+def _is_news(shown: dict[str, Any]) -> bool:
+    """Whether a person has not just read all that matters of it. A sentence is told once in a row."""
+    sentence, node, own = str(shown.get("sentence", "")), shown.get("node"), dict(_bound.get()).get("node")
+    before, told = _sink.told, (sentence, shown.get("rank"), None if node == own else node)
+    if not sentence:
+        return True
+    _sink.told = told
+    if told != before:
+        return True
+    del shown["sentence"]
+    return any(key in shown for key in ("exit_code", *BLOCKS))
 
 
 def _plain(value: Any) -> Any:
