@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 
 from resurge_api.policy.v1 import policy_pb2
+from resurge_libs.core.backoff import BackoffRules
+from resurge_libs.core.budget import CauseBudget
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.offenders import CulpritView, OffenceView
 from resurge_libs.core.progress import ProgressCheck, ProgressRules, ProgressSource
@@ -38,6 +41,7 @@ VIEW = IncidentView(
 )
 RULES = ProgressRules(ProgressSource.MARKER, 5, 3)
 STUCK = ProgressCheck(RULES, baseline=100, without_progress=2, value=101, marker=101, sdk_step=140)
+SLOW = BackoffRules(fast_failure_s=500.0, free_failures=0, first_delay_s=3.0, factor=4.0)
 STOPPED = NoRestart(Because(Reason.NO_PROGRESS, "no step in three cycles"), 77)
 
 
@@ -49,11 +53,13 @@ STOPPED = NoRestart(Because(Reason.NO_PROGRESS, "no step in three cycles"), 77)
         replace(VIEW, job_succeeded=True),
         replace(VIEW, shutdown_requested=Because(Reason.SHUTDOWN_REQUESTED)),
         replace(VIEW, restarts_spent=6),
+        replace(VIEW, cause=FaultCause.OOM, cause_budget=CauseBudget(FaultCause.OOM, 2, 1), backoff=SLOW),
+        replace(VIEW, cause=FaultCause.OOM, cause_budget=CauseBudget(FaultCause.OOM, 0)),
         replace(VIEW, progress=STUCK, no_restart_exit_code=77),
         replace(VIEW, progress=replace(STUCK, value=None, skipped="is empty", baseline=None, sdk_step=None)),
         replace(VIEW, culprit=CulpritView(NodeId("n3"), Reason.LEASE_EXPIRED)),
     ],
-    ids=["plain", "latched", "succeeded", "shutdown", "spent", "stuck", "not read", "culprit"],
+    ids=["plain", "latched", "succeeded", "shutdown", "spent", "backoff", "cause", "stuck", "not read", "culprit"],
 )
 def test_the_view_and_the_verdict_survive_the_wire(view):
     request = policy_pb2.DecideRequest(request_id="r", incident=wire_out.incident_to_proto(view))

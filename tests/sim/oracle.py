@@ -74,6 +74,7 @@ class Oracle:
         self.verdicts: Counter[tuple[str, int]] = Counter()
         self.out = Exclusions(world)
         self.restarts: Counter[int] = Counter()
+        self.refunds: Counter[int] = Counter()
         self.commits = 0
         self.stopping = StopOracle(self.fail)
         self.records: list[rm.RecoveryRecord] = []
@@ -138,6 +139,8 @@ class Oracle:
         """Facts that later ones are judged by."""
         self.stopping.agreed(fact)
         match fact:
+            case rm.RestartRefunded(at):
+                self._refunded(float(at), live)
             case rm.NodeExcluded():
                 _fail_if(self.out.excluded(fact, live))
             case rm.NodeReadmitted():
@@ -173,10 +176,31 @@ class Oracle:
     def _budget(self, live: rm.Job) -> None:
         if live.spec is None:
             return
-        if live.restarts_spent > live.spec.max_restarts:
-            self.fail("S3", f"{live.restarts_spent} restarts charged of {live.spec.max_restarts}")
-        if not self.journal_was_lost and self.restarts[int(live.attempt)] > live.spec.max_restarts:
-            self.fail("S3", f"{self.restarts[int(live.attempt)]} restarts happened of {live.spec.max_restarts}")
+        allowed = live.spec.max_restarts + live.refunded
+        if live.restarts_spent > allowed:
+            self.fail("S3", f"{live.restarts_spent} restarts charged of {allowed}")
+        if live.refunded > live.restarts_spent:
+            self.fail("S3", f"{live.refunded} restarts given back of {live.restarts_spent}")
+        for cause, bound in live.spec.restarts.by_cause:
+            if live.spent_on(cause) > bound:
+                self.fail("S3", f"{live.spent_on(cause)} restarts charged to {cause} of {bound}")
+        if self.journal_was_lost:
+            return
+        if live.refunded != self.refunds[int(live.attempt)]:
+            self.fail("S3", f"{live.refunded} restarts count as given back, {self.refunds[int(live.attempt)]} were")
+        if self.restarts[int(live.attempt)] > allowed:
+            self.fail("S3", f"{self.restarts[int(live.attempt)]} restarts happened of {allowed}")
+
+    def _refunded(self, at: float, live: rm.Job) -> None:
+        """A restart is given back only to a generation that was healthy for the whole period."""
+        self.refunds[int(live.attempt)] += 1
+        assert live.spec is not None
+        period_s = live.spec.restarts.refund_after_s
+        if not isinstance(live.stage, rm.Running) or period_s <= 0:
+            self.fail("S3", f"a restart is given back in stage {type(live.stage).__name__}")
+        elif at - live.stage.formation.closed_wall < period_s - CLOCK_GRACE_S:
+            healthy_s = at - live.stage.formation.closed_wall
+            self.fail("S3", f"a restart is given back after {healthy_s:.1f} s of {period_s:g}")
 
     def replayed(self, service: Service, from_disk: rm.Job, folded: rm.Job) -> None:
         """The service starts: what it reads must be what it knew."""

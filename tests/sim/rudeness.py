@@ -229,7 +229,16 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         max_excluded_share=chance.choice([0.0, 0.2, 0.5, 1.0]),
         exclusion_window_s=chance.choice([20.0, 120.0, 3600.0]),
     )
-    return replace(setup, **_progress(seed, habits))
+    return replace(setup, **_progress(seed, habits), **_budgets(seed))
+
+
+def _budgets(seed: int) -> dict[str, Any]:
+    """Whether a world bounds single causes, and gives restarts back."""
+    chance = Random(f"budgets {seed}")
+    return {
+        "refund_after_s": chance.choice([0.0, 0.0, 5.0, 20.0, 60.0]),
+        "by_cause": chance.choice(["", "", "signal:2", "signal:3,node:2", "hang:1", "node:1,exit:1"]),
+    }
 
 
 def _progress(seed: int, habits: Habits) -> dict[str, Any]:

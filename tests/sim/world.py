@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from resurge_launcher.core.model import OnExcluded, OnLostControl
+from resurge_libs.core.budget import RestartRules
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Attempt, JobId
 from resurge_libs.core.progress import MarkerReading, ProgressRules, ProgressSource
 from resurge_libs.core.time_limits import TimeLimits
@@ -67,6 +69,9 @@ class Setup:
     exclusion_window_s: float = 3600.0
     stray_rate: float = 0.05
     spawn_failure_rate: float = 0.0
+    refund_after_s: float = 0.0
+    by_cause: str = ""
+    """Restarts allowed for single causes, as `signal:2,node:1`."""
     progress_by: str = "nothing"
     """What counts as progress over restarts: `marker` or `sdk`."""
     min_progress: int = 1
@@ -82,6 +87,11 @@ class Setup:
     most_acts: int = MAX_ACTS
     preempted_exit_code: int = 0
     keep_lines: int = 50
+
+
+def _bounds(text: str) -> tuple[tuple[FaultCause, int], ...]:
+    pairs = (pair.split(":") for pair in text.split(",") if pair)
+    return tuple(sorted((FaultCause(cause), int(count)) for cause, count in pairs))
 
 
 class World(Verbs):
@@ -147,6 +157,7 @@ class World(Verbs):
             max_excluded_share=setup.max_excluded_share,
             exclusion_window_s=setup.exclusion_window_s,
             preempted_exit_code=setup.preempted_exit_code,
+            restarts=RestartRules(_bounds(setup.by_cause), setup.refund_after_s),
         )
 
     def marker(self) -> MarkerReading:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.instant import Wall
 from resurge_rendezvous.core import remembered
-from resurge_rendezvous.core.job import Charge, Job, RecoverySpan
+from resurge_rendezvous.core.charges import Charge
+from resurge_rendezvous.core.job import Job, RecoverySpan
 from resurge_rendezvous.core.remembered import CHARGES_MAX, RECORD_PARTS_MAX, RECORDS_MAX, with_charge, with_record
 from tests.unit.rendezvous.desk import Desk, spec, started
 from tests.unit.rendezvous.test_attempts import ended

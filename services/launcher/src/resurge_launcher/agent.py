@@ -55,6 +55,7 @@ from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.progress import rules_to_proto
+from resurge_libs.rpc.restarts import restart_rules_to_proto
 
 OUTPUT_LIMIT_S = 1.0
 SOCKET_NAME = "workers.sock"
@@ -384,6 +385,7 @@ def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
         max_excluded_share=settings.excluding.max_share,
         exclusion_window=wire.duration(settings.excluding.window_s),
         preempted_exit_code=settings.draining.exit_code,
+        restarts=restart_rules_to_proto(settings.restarts),
     )
 
 

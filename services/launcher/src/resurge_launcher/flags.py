@@ -76,6 +76,18 @@ _JOB = (
            help="Name of the job. Default: the Slurm job id, else a new name on one node, 'default' on several."),
     _torch(name="max_restarts", flags=("--max-restarts",), parse=partial(_whole, low=0, high=1_000_000), metavar="N",
            default="0", group=JOB, help="Restarts allowed for the whole job; counted once, not per node."),
+    Option(name="max_restarts_by_cause", flags=("--max-restarts-by-cause",), parse=values.pairs,
+           metavar="CAUSE=N,...", default="", group=JOB,
+           help="Restarts allowed for single causes, beside --max-restarts: exit, signal, oom, hardware, hang, node, "
+                "start, other; docs/policy.md."),
+    Option(name="restart_refund_after", flags=("--restart-refund-after",), parse=values.seconds, metavar="S",
+           default="0", group=JOB,
+           help="After so long without a fault one restart is given back, and again after each further such time. "
+                "0: never."),
+    Option(name="restart_backoff", flags=("--restart-backoff",), parse=values.pairs, metavar="K=V,...", default="",
+           group=JOB, is_common=False,
+           help="Waits of a crash loop: first, factor, max, fast, free, jitter. Default: as the policy service is set "
+                "up; docs/policy.md."),
     Option(name="segment", flags=("--segment", "--ft-segment"), parse=partial(_whole, low=0, high=values.MAX_NODES),
            metavar="N", default="0", group=JOB,
            help="Nodes of one topology domain that stand together; MIN must be a multiple of it. 0: no constraint."),

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.progress import ProgressRules
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits
@@ -169,6 +170,7 @@ class RunSettings:
     given_limits: Mapping[str, float] = field(default_factory=dict)  # those that were given, not derived
     rank_heartbeat_limit_s: float | None = 60.0  # None: a worker is never called hung
     on_lost_control: OnLostControl = OnLostControl.KEEP
+    restarts: RestartRules = field(default_factory=RestartRules)
     progress: ProgressRules = field(default_factory=ProgressRules)
     checkpoint_marker: Path | None = None  # the file that names the newest completed checkpoint
     signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)

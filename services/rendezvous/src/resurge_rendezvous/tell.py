@@ -31,10 +31,8 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return None
         case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
             return _of_incident(what)
-        case f.ProgressBaselineRead() | f.ProgressChecked() | f.DrainOrdered() | f.StopAgreed():
-            return (
-                _of_progress(what) if isinstance(what, f.ProgressBaselineRead | f.ProgressChecked) else _of_drain(what)
-            )
+        case f.ProgressBaselineRead() | f.ProgressChecked() | f.RestartRefunded() | f.DrainOrdered() | f.StopAgreed():
+            return _of_drain(what) if isinstance(what, f.DrainOrdered | f.StopAgreed) else _of_progress(what)
         case f.RecoveryClosed() | f.RecoveryAmended() | f.SplitRuledOut() | f.NoRestartLatched():
             return _of_recovery(what)
         case (
@@ -83,8 +81,10 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             assert_never(what)
 
 
-def _of_progress(what: f.ProgressBaselineRead | f.ProgressChecked) -> tuple[str, dict[str, Any]]:
+def _of_progress(what: f.ProgressBaselineRead | f.ProgressChecked | f.RestartRefunded) -> tuple[str, dict[str, Any]]:
     match what:
+        case f.RestartRefunded():
+            return "restart_refunded", {}
         case f.ProgressBaselineRead(value=value, generation=generation):
             return "progress_baseline", {"iteration": value, "generation": generation}
         case f.ProgressChecked(incident=incident, check=check):
@@ -111,8 +111,8 @@ def _of_incident(
                 "restarts_left": verdict.restarts_left,
                 **_why(verdict.because),
             }
-        case f.RestartCharged(incident=incident, round=number):
-            return "restart_charged", {"incident": incident, "round": number}
+        case f.RestartCharged(incident=incident, round=number, cause=cause):
+            return "restart_charged", {"incident": incident, "round": number, "cause": cause}
 
 
 def _of_recovery(

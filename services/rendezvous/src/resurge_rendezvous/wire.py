@@ -24,6 +24,7 @@ from resurge_libs.core.refusals import BadRequest, VersionMismatch
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.errors import because_from_proto, token_from_proto
 from resurge_libs.rpc.progress import iteration_in, rules_from_proto
+from resurge_libs.rpc.restarts import restart_rules_from_proto
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous.core.model import (
     PROTOCOL_VERSION,
@@ -181,6 +182,7 @@ def _spec_of(brought: bytes, limits: TimeLimits) -> JobSpec:
         max_excluded_share=max_excluded_share,
         exclusion_window_s=exclusion_window_s,
         preempted_exit_code=job.preempted_exit_code,
+        restarts=restart_rules_from_proto(job, "restarts", wrong, at),
     )
 
 
@@ -323,8 +325,7 @@ def _marker_of(progress: attach_pb2.CycleProgress, field: str, wrong: Violations
         return None
     reading: attach_pb2.MarkerReading = getattr(progress, field)
     value = iteration_in(reading, "value", wrong, f"{at}.{field}")
-    skipped = reading.skipped[:MAX_SENTENCE_CHARACTERS] or "its launcher did not say why"
-    return MarkerReading(value, "" if value is not None else skipped)
+    return MarkerReading(value, "" if value is not None else reading.skipped[:MAX_SENTENCE_CHARACTERS] or "not said")
 
 
 def beat_times_of(beat: attach_pb2.Beat) -> tuple[float, float | None, float | None]:

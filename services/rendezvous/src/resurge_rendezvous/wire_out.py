@@ -15,6 +15,7 @@ from resurge_libs.obs.traceparent import TraceContext
 from resurge_libs.rpc.errors import because_to_proto, token_to_proto
 from resurge_libs.rpc.progress import check_to_proto, count_to_proto, rules_to_proto
 from resurge_libs.rpc.recommendations import recommendation_to_proto
+from resurge_libs.rpc.restarts import backoff_to_proto, cause_budget_to_proto, restart_rules_to_proto
 from resurge_rendezvous.core.model import (
     AnswerBeat,
     Desired,
@@ -155,6 +156,8 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
         phase=JOB_PHASES[view.phase],
         because=because_to_proto(view.because),
         restarts_spent=view.restarts_spent,
+        restarts_refunded=view.restarts_refunded,
+        cause_budgets=[cause_budget_to_proto(budget) for budget in view.cause_budgets],
         incident_id=view.incident or "",
         nodes=[node_to_proto(node) for node in view.nodes],
         recoveries_closed=view.recoveries_closed,
@@ -219,6 +222,7 @@ def spec_to_proto(spec: JobSpec) -> attach_pb2.JobSpec:
         max_excluded_share=spec.max_excluded_share,
         exclusion_window=duration(spec.exclusion_window_s),
         preempted_exit_code=spec.preempted_exit_code,
+        restarts=restart_rules_to_proto(spec.restarts),
     )
 
 
@@ -260,6 +264,7 @@ def _fault(fault: FaultRecord, is_culprit: bool) -> policy_pb2.Fault:
         because=because_to_proto(fault.because),
         at=timestamp(fault.at),
         culprit=is_culprit,
+        cause=fault.trouble,
     )
 
 
@@ -319,6 +324,9 @@ def incident_to_proto(view: IncidentView, record: RecoveryRecord | None = None) 
         advice_missing=view.advice_missing,
         no_restart_exit_code=view.no_restart_exit_code,
         progress=None if view.progress is None else check_to_proto(view.progress),
+        cause=view.cause,
+        cause_budget=None if view.cause_budget is None else cause_budget_to_proto(view.cause_budget),
+        backoff=None if view.backoff is None else backoff_to_proto(view.backoff),
     )
     incident.token.job_id = view.job
     incident.token.attempt, incident.token.generation = view.attempt, view.generation

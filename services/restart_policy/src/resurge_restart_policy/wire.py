@@ -27,6 +27,7 @@ from resurge_libs.core.verdict import (
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 from resurge_libs.rpc.progress import check_from_proto
 from resurge_libs.rpc.recommendations import recommendation_of
+from resurge_libs.rpc.restarts import backoff_from_proto, cause_budget_from_proto, cause_named
 from resurge_libs.rpc.validation import Violations
 from resurge_restart_policy.core.model import Explanation
 
@@ -104,6 +105,9 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         no_restart=latched,
         advice_missing=tuple(incident.advice_missing),
         progress=check_from_proto(incident, "progress", wrong, at),
+        cause=cause_named(incident.cause),
+        cause_budget=cause_budget_from_proto(incident, "cause_budget", wrong, at),
+        backoff=backoff_from_proto(incident, "backoff", wrong, at),
         no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
         culprit=_culprit_of(incident.culprit, wrong, f"{at}.culprit") if incident.HasField("culprit") else None,
     )

@@ -1,9 +1,9 @@
 """Decides what happens after an incident, from what it is given and nothing else. Never asks, never waits.
 
 The rules are an ordered tuple of functions; the first that answers wins. The order is: job already succeeded,
-shutdown requested, latched no-restart verdict, no progress, budget, restart. The policy service adds its own two
-about machines that keep failing. Rendezvous uses `default_verdict` under its own name when the policy is unreachable
-or silent: nobody is excluded then.
+shutdown requested, latched no-restart verdict, no progress, budget, budget of the cause, restart. The policy service
+adds its own two about machines that keep failing. Rendezvous uses `default_verdict` under its own name when the policy
+is unreachable or silent: nobody is excluded then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from resurge_libs.core.backoff import BackoffRules, consecutive_fast_failures, delay_s
-from resurge_libs.core.budget import Budget
+from resurge_libs.core.budget import Budget, CauseBudget
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.offenders import CulpritView, OffenderRules
 from resurge_libs.core.progress import ProgressCheck, is_exhausted, no_progress_sentence
@@ -111,6 +112,12 @@ class IncidentView:
     """The cycle's check; None where progress is not tracked, or was not judged yet."""
     culprit: CulpritView | None = None
     """What is held against the machine on which this round's faults began; None where it is not known."""
+    cause: FaultCause = FaultCause.OTHER
+    """What kind of trouble the incident's first cause is; the restart is charged to it."""
+    cause_budget: CauseBudget | None = None
+    """Of that cause; None where it has no bound of its own."""
+    backoff: BackoffRules | None = None
+    """What the job asked for; None: as the rules are set up."""
 
     @property
     def budget(self) -> Budget:
@@ -171,11 +178,22 @@ def budget_is_exhausted(view: IncidentView, rules: VerdictRules) -> Verdict | No
     return Verdict(VerdictKind.STOP, Because(Reason.BUDGET_EXHAUSTED, sentence), EXIT_FAILED, restarts_left=0)
 
 
+def budget_of_cause_is_exhausted(view: IncidentView, rules: VerdictRules) -> Verdict | None:
+    """No restart beyond what was allowed for the incident's own cause."""
+    budget = view.cause_budget
+    if budget is None or not budget.is_exhausted:
+        return None
+    sentence = f"{budget.spent} restarts spent of {budget.allowed} allowed for cause {budget.cause}: {blamed(view)}"
+    because = Because(Reason.BUDGET_EXHAUSTED, sentence)
+    return Verdict(VerdictKind.STOP, because, EXIT_FAILED, restarts_left=view.budget.left)
+
+
 def restart(view: IncidentView, rules: VerdictRules) -> Verdict:
     """Restart, at once or after the backoff of a crash loop; charges one restart."""
     after = view.budget.charged()
-    fast = consecutive_fast_failures(view.failure_ages_s, rules.backoff)
-    wait_s = delay_s(fast, view.jitter, rules.backoff)
+    backoff = view.backoff or rules.backoff
+    fast = consecutive_fast_failures(view.failure_ages_s, backoff)
+    wait_s = delay_s(fast, view.jitter, backoff)
     code = view.faults[0].because.code if view.faults else Reason.RESTART_WITHIN_BUDGET
     parts = [blamed(view), f"{after.left} of {view.max_restarts} restarts left"]
     if wait_s > 0:
@@ -192,6 +210,7 @@ DEFAULT_ORDER: tuple[VerdictRule, ...] = (
     no_restart_is_latched,
     no_progress,
     budget_is_exhausted,
+    budget_of_cause_is_exhausted,
     restart,
 )
 

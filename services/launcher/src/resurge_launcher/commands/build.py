@@ -15,6 +15,7 @@ from pathlib import Path
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
+from resurge_launcher.commands.restarts import restart_rules_of
 from resurge_launcher.commands.sources import Resolved, Sourced
 from resurge_launcher.settings import (
     DrainSettings,
@@ -91,6 +92,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         rank_heartbeat_limit_s=_heartbeat_limit_s(resolved["hang_limit_s"], limits),
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         progress=progress_of(resolved),
+        restarts=restart_rules_of(resolved),
         checkpoint_marker=_path_or_none(resolved["checkpoint_iteration_file"]),
         signals_to_handle=resolved["signals_to_handle"].value,
         draining=DrainSettings(resolved["drain_signals"].value, resolved["preempted_exit_code"].value),

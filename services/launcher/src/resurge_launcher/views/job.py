@@ -23,7 +23,7 @@ def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
         _line("phase", f"{phase}{_why(job.because)}"),
         _line("generation", f"{job.token.generation}, cycle {job.cycle}"),
         _line("nodes", f"{spec.min_nodes} run, {spec.max_nodes - spec.min_nodes} may wait as spares"),
-        _line("restarts", f"{job.restarts_spent} of {spec.max_restarts} spent"),
+        _line("restarts", restarts_sentence(job)),
     ]
     if job.HasField("progress"):
         lines.append(_line("progress", progress_sentence(job.progress)))
@@ -53,6 +53,13 @@ def recommendations_sentence(job: rendezvous_pb2.Job) -> str:
     may_end = job.spec.attribution_stop_action == attach_pb2.ATTRIBUTION_STOP_ACTION_NO_RESTART
     said = f"; last: {newest.last.sentence}" if newest.last.sentence else ""
     return f"{counts}{said} ({'a stop ends the job' if may_end else 'recorded only'})"
+
+
+def restarts_sentence(job: rendezvous_pb2.Job) -> str:
+    """What is spent of which budget, and what was given back."""
+    back = f", {job.restarts_refunded} given back" if job.restarts_refunded else ""
+    bounds = "".join(f"; {bound.cause} {bound.spent} of {bound.allowed}" for bound in job.cause_budgets)
+    return f"{job.restarts_spent} of {job.spec.max_restarts} spent{back}{bounds}"
 
 
 def progress_sentence(count: progress_pb2.ProgressCount) -> str:

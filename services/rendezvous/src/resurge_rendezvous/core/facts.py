@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, NodeId, RequestId
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Booking
@@ -156,6 +157,14 @@ class RestartCharged:
 
     incident: IncidentId
     round: int
+    cause: FaultCause = FaultCause.OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRefunded:
+    """The job was healthy for so long that its newest restart is given back."""
+
+    at: Wall
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +321,7 @@ Fact = (
     | ProgressChecked
     | SplitRuledOut
     | RestartCharged
+    | RestartRefunded
     | RoundClosed
     | MilestoneKnown
     | NodeFinished

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from resurge_libs.core.budget import CauseBudget
+from resurge_libs.core.fault_cause import cause_of
 from resurge_libs.core.ids import IncidentId, NodeId, Rank
 from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
@@ -57,6 +59,7 @@ def _of_exit(d: Draft, seat: Seat, formation: Formation, exit_: ExitRecord) -> F
         because = Because(Reason.WORKER_SIGNAL, f"rank {exit_.rank} was ended by signal {exit_.signal}")
     else:
         because = Because(Reason.WORKER_EXIT, f"rank {exit_.rank} exited with code {exit_.exit_code}")
+    cause = cause_of(because.code, exit_.error)
     return FaultRecord(
         node=seat.node,
         because=because,
@@ -67,6 +70,7 @@ def _of_exit(d: Draft, seat: Seat, formation: Formation, exit_: ExitRecord) -> F
         exit_code=exit_.exit_code,
         signal=exit_.signal,
         step=exit_.last_step,
+        cause=cause,
     )
 
 
@@ -156,6 +160,8 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
 
 def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:
     wall = d.stamp.wall
+    cause = min(faults, key=cause_order).trouble
+    allowed = d.spec.restarts.allowed_for(cause)
     return IncidentView(
         job=d.spec.job_id,
         attempt=d.job.attempt,
@@ -176,4 +182,8 @@ def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults:
         no_restart=d.job.no_restart,
         no_restart_exit_code=d.spec.no_restart_exit_code,
         culprit=culprit_view(d, formation, faults),
+        restarts_refunded=d.job.refunded,
+        cause=cause,
+        cause_budget=None if allowed is None else CauseBudget(cause, allowed, d.job.spent_on(cause)),
+        backoff=d.spec.restarts.backoff,
     )

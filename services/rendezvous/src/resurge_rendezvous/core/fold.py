@@ -17,9 +17,9 @@ from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.recommendation import Recommendation
 from resurge_rendezvous.core import exclusions
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.job import (
     Answered,
-    Charge,
     Ended,
     Fenced,
     Gathering,
@@ -35,7 +35,7 @@ from resurge_rendezvous.core.job import (
     Unopened,
 )
 from resurge_rendezvous.core.nodes import NodeEntry
-from resurge_rendezvous.core.remembered import with_charge, with_record
+from resurge_rendezvous.core.remembered import with_charge, with_record, with_refund
 
 ANSWERS_MAX = 1_024
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
@@ -74,10 +74,8 @@ def evolve(job: Job, fact: f.Fact) -> Job:
         case f.RecoveryAmended(incident, spans):
             amended = (replace(r, spans=r.spans + spans) if r.incident == incident else r for r in job.records)
             return replace(job, records=tuple(amended))
-        case f.RestartCharged(incident, number):
-            charge = Charge(incident, number)
-            _expect(charge not in job.charges, job, fact)
-            return with_charge(job, charge)
+        case f.RestartCharged() | f.RestartRefunded():
+            return _counted(job, fact)
         case f.NoRestartLatched() | f.RecommendationRecorded() | f.MilestoneKnown() | f.ProgressBaselineRead():
             return _learned(job, fact)
         case f.StoreWritten() | f.RequestAnswered():
@@ -95,6 +93,18 @@ def _call(job: Job, fact: f.StoreWritten | f.RequestAnswered) -> Job:
             return replace(job, store=kept if entry is None else {**kept, key: entry})
         case f.RequestAnswered(request, answer):
             return replace(job, answers=_within_bounds((*job.answers, Answered(request, answer))))
+
+
+def _counted(job: Job, fact: f.RestartCharged | f.RestartRefunded) -> Job:
+    match fact:
+        case f.RestartCharged(incident, number, cause):
+            known = {(charge.incident, charge.round) for charge in job.charges}
+            _expect((incident, number) not in known, job, fact)
+            return with_charge(job, Charge(incident, number, cause))
+        case f.RestartRefunded(at):
+            return with_refund(job, at)
+        case _:
+            assert_never(fact)
 
 
 _Learned = f.NoRestartLatched | f.RecommendationRecorded | f.MilestoneKnown | f.ProgressBaselineRead
@@ -158,6 +168,9 @@ def _stage(job: Job, fact: _StageFact) -> Job:
                 next_cycle=Cycle(0),
                 charges=(),
                 charges_forgotten=0,
+                causes_forgotten=(),
+                refunded=0,
+                refunded_wall=0.0,
                 failure_walls=(),
                 no_restart=None,
                 recommendations=(),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from resurge_libs.core.end_cause import EndCause
+from resurge_libs.core.fault_cause import FaultCause, cause_of
 from resurge_libs.core.ids import (
     Attempt,
     Cycle,
@@ -27,6 +28,7 @@ from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import SILENCES, Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, Offence
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
@@ -79,6 +81,12 @@ class FaultRecord:
     exit_code: int | None = None
     signal: int | None = None
     step: int | None = None
+    cause: FaultCause = FaultCause.OTHER
+
+    @property
+    def trouble(self) -> FaultCause:
+        """What kind of trouble it is."""
+        return cause_of(self.because.code) if self.cause is FaultCause.OTHER else self.cause
 
 
 def cause_order(fault: FaultRecord) -> tuple[bool, Wall, NodeId, int]:
@@ -309,14 +317,6 @@ class RecommendationTally:
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """One restart spent: each closed round of an incident, once."""
-
-    incident: IncidentId
-    round: int
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """All durable state of one job."""
 
@@ -360,11 +360,19 @@ class Job:
     """Restarts spent in this attempt before those."""
     records_forgotten: int = 0
     """Records that were here before those that are."""
+    causes_forgotten: tuple[tuple[FaultCause, int], ...] = ()
+    refunded: int = 0
+    """Charges of this attempt that were given back: they are in none of the above."""
+    refunded_wall: float = 0.0
 
     @property
     def restarts_spent(self) -> int:
         """Restarts charged in this attempt."""
-        return self.charges_forgotten + len(self.charges)
+        return self.charges_forgotten + len(self.charges) + self.refunded
+
+    def spent_on(self, cause: FaultCause) -> int:
+        """Restarts of this attempt that were charged to a cause and not given back."""
+        return sum(charge.cause is cause for charge in self.charges) + dict(self.causes_forgotten).get(cause, 0)
 
     @property
     def recoveries_closed(self) -> int:

@@ -16,6 +16,7 @@ from resurge_rendezvous.core.actions import (
     PublishJob,
     SendDesired,
 )
+from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.events import (
     BeatReceived,
@@ -65,6 +66,7 @@ from resurge_rendezvous.core.facts import (
     RecoveryClosed,
     RequestAnswered,
     RestartCharged,
+    RestartRefunded,
     RoundClosed,
     RoundReopened,
     SplitRuledOut,
@@ -81,7 +83,6 @@ from resurge_rendezvous.core.job import (
     Answer,
     Answered,
     Assignment,
-    Charge,
     Deleted,
     Ended,
     FaultRecord,
@@ -252,6 +253,7 @@ __all__ = [
     "RecoverySpan",
     "RequestAnswered",
     "RestartCharged",
+    "RestartRefunded",
     "RoundClosed",
     "RoundReopened",
     "RoundTimes",

@@ -78,6 +78,8 @@ class Timers:
     sweep_at: Instant | None = None
     """No lease and no resume window ends before this: beats only move them away."""
     verdict_at: Instant | None = None
+    refund_at: Instant | None = None
+    """A restart is given back unless something fails before."""
     marker_at: Instant | None = None
     """The verdict is asked for without the cycle's progress if that is not known by then."""
     not_before: Instant | None = None

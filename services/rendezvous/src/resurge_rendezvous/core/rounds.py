@@ -20,6 +20,7 @@ from resurge_rendezvous.core.excluding import note_offence
 from resurge_rendezvous.core.job import Assignment, Fenced, Formation, Gathering, Incident
 from resurge_rendezvous.core.presence import Timers
 from resurge_rendezvous.core.progressing import ask_policy
+from resurge_rendezvous.core.refunds import await_refund
 from resurge_rendezvous.core.rules import plan_round
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import watch_start
@@ -145,7 +146,7 @@ def quorum_over(d: Draft) -> None:
 def _close(d: Draft, places: tuple[Assignment, ...]) -> None:
     incident = d.job.open_incident
     if incident is not None:
-        d.record(f.RestartCharged(incident.incident, incident.round))
+        d.record(f.RestartCharged(incident.incident, incident.round, incident.view.cause))
         note_offence(d, incident)
     leader = d.seen.seats.get(places[0].node)
     assert leader is not None and leader.observed.store_offer is not None, "a ready node has a seat and an offer"
@@ -165,6 +166,7 @@ def _close(d: Draft, places: tuple[Assignment, ...]) -> None:
     d.record(f.RoundClosed(formation, d.seen.down_wall))
     seat_members(d)
     d.set_timers(exclusion_at=d.seen.timers.exclusion_at)
+    await_refund(d)
     watch_start(d)
     d.touch_all()
     d.because = Because(

@@ -142,6 +142,7 @@ SPEC_FIELDS: Mapping[str, str] = {
     "fault_grace_s": "fault_grace_s",
     "no_restart_exit_code": "--ft-no-restart-exit-code",
     "attribution_stop_action": "--ft-attribution-stop-action",
+    "restarts": "--max-restarts-by-cause, --restart-refund-after and --restart-backoff",
     "progress": "--ft-checkpoint-iteration-file and the options of progress",
     "max_excluded_share": "--max-excluded-share",
     "exclusion_window_s": "--exclusion-window",

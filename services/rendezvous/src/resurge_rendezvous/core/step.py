@@ -162,6 +162,7 @@ def _timers_again(job: Job, now: Instant, limits: TimeLimits, sweep_at: Instant 
                 sweep_at=sweep_at,
                 exclusion_at=timers.exclusion_at,
                 start_phase_at=Instant(now + limits.start_limit_s("process_group")),
+                refund_at=now if job.spec is not None and job.spec.restarts.refund_after_s > 0 else None,
                 skew_at=Instant(now + limits.finish_skew_limit_s) if some_done else None,
                 agree_at=Instant(now + agreement_limit_s(limits, drain.grace_s)) if drain is not None else None,
                 drain_at=Instant(now + drain.grace_s) if drain is not None else None,

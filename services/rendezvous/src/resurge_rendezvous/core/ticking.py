@@ -17,6 +17,7 @@ from resurge_rendezvous.core.losses import lose_overdue, settle_presence
 from resurge_rendezvous.core.observing import doom
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.progressing import marker_over
+from resurge_rendezvous.core.refunds import refund_due
 from resurge_rendezvous.core.rounds import advance, all_lost_over, last_call_over, quorum_over
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.starts import settled, start_phase_over
@@ -129,6 +130,7 @@ _DUTIES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("skew_at", _skewed),
     ("start_phase_at", start_phase_over),
     ("settle_at", settled),
+    ("refund_at", refund_due),
     ("marker_at", marker_over),
     ("agree_at", agreement_over),
     ("drain_at", drain_over),

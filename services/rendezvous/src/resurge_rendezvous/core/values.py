@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
@@ -45,6 +46,7 @@ class JobSpec:
     exclusion_window_s: float = 3_600.0
     preempted_exit_code: int = 0
     """Of a job that was told to leave; 0: 128 + the signal."""
+    restarts: RestartRules = field(default_factory=RestartRules)
 
 
 class ControlAction(StrEnum):

@@ -73,7 +73,7 @@ def _is_awaited(incident: Incident, name: IncidentId, number: int) -> bool:
 
 def latch(d: Draft, incident: Incident, verdict: Verdict) -> None:
     """Journal the verdict and do what it says."""
-    verdict = _held(d, verdict)
+    verdict = _held(d, incident, verdict)
     d.record(f.VerdictLatched(incident.incident, incident.round, verdict, d.stamp.wall))
     d.set_timers(verdict_at=None)
     d.because = verdict.because
@@ -96,7 +96,7 @@ def _cause_of(d: Draft, verdict: Verdict) -> EndCause:
     return end_cause_of(verdict.because.code)
 
 
-def _held(d: Draft, verdict: Verdict) -> Verdict:
+def _held(d: Draft, incident: Incident, verdict: Verdict) -> Verdict:
     """What rendezvous itself holds against a restart: a latched order, and the budget that it counts."""
     if not verdict.is_restart:
         return verdict
@@ -105,12 +105,17 @@ def _held(d: Draft, verdict: Verdict) -> Verdict:
         return replace(
             verdict, kind=VerdictKind.STOP, because=latched, exit_code=d.job.no_restart.exit_code, delay_s=0.0
         )
-    budget = Budget(d.spec.max_restarts, min(d.job.restarts_spent, d.spec.max_restarts))
-    if not budget.is_exhausted:
+    refunded = d.job.refunded
+    budget = Budget(d.spec.max_restarts, min(d.job.restarts_spent, d.spec.max_restarts + refunded), refunded)
+    bound = incident.view.cause_budget
+    if budget.is_exhausted:
+        back = f" and {refunded} given back" if refunded else ""
+        spent = f"{d.job.restarts_spent} of {d.spec.max_restarts} restarts are spent{back}"
+    elif bound is not None and bound.is_exhausted:
+        spent = f"{bound.spent} of {bound.allowed} restarts for cause {bound.cause} are spent"
+    else:
         return verdict
-    sentence = (
-        f"{d.job.restarts_spent} of {d.spec.max_restarts} restarts are spent; {verdict.source} said {verdict.kind}"
-    )
+    sentence = f"{spent}; {verdict.source} said {verdict.kind}"
     return Verdict(
         VerdictKind.STOP, Because(Reason.BUDGET_EXHAUSTED, sentence), EXIT_FAILED, restarts_left=0, source="rendezvous"
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
+from resurge_libs.core.budget import CauseBudget
 from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, IncidentId, NodeId
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
@@ -16,6 +17,7 @@ from resurge_rendezvous.core.job import (
     Ended,
     Fenced,
     Gathering,
+    Job,
     Proving,
     RecommendationTally,
     RecoveryRecord,
@@ -95,6 +97,8 @@ class JobView:
     progress: ProgressCount = field(default_factory=ProgressCount)
     exclusions: tuple[MachineExclusion, ...] = ()
     """Every machine that is out."""
+    restarts_refunded: int = 0
+    cause_budgets: tuple[CauseBudget, ...] = ()
 
 
 def job_view(state: RdzvState) -> JobView:
@@ -119,7 +123,14 @@ def job_view(state: RdzvState) -> JobView:
         recoveries_closed=job.recoveries_closed,
         progress=job.progress,
         exclusions=every_exclusion(job),
+        restarts_refunded=job.refunded,
+        cause_budgets=_cause_budgets(job),
     )
+
+
+def _cause_budgets(job: Job) -> tuple[CauseBudget, ...]:
+    bounds = job.spec.restarts.by_cause if job.spec is not None else ()
+    return tuple(CauseBudget(cause, allowed, job.spent_on(cause)) for cause, allowed in bounds)
 
 
 def _phase(state: RdzvState) -> tuple[JobPhase, Because]:

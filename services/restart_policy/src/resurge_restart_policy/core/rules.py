@@ -1,8 +1,8 @@
 """The policy's rules in their order of precedence. Pure: each sees the incident and the settings, nothing else.
 
 The order is the contract: job already succeeded, shutdown requested, latched no-restart verdict, no progress,
-exclusion leaves too few nodes, budget, repeat offender, restart. All but the two about machines (see offenders.py) are
-the functions of the default verdict, so that policy and its stand-in cannot drift apart.
+exclusion leaves too few nodes, budget, budget of the cause, repeat offender, restart. All but the two about machines
+(see offenders.py) are the functions of the default verdict, so that policy and its stand-in cannot drift apart.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from resurge_libs.core.verdict import (
     IncidentView,
     VerdictRules,
     budget_is_exhausted,
+    budget_of_cause_is_exhausted,
     job_already_succeeded,
     no_progress,
     no_restart_is_latched,
@@ -32,6 +33,13 @@ def _budget_left(view: IncidentView, rules: VerdictRules) -> str:
     return f"{budget.left} restarts left: {budget.spent} spent of {budget.max_restarts} allowed{refunds}"
 
 
+def _cause_left(view: IncidentView, rules: VerdictRules) -> str:
+    budget = view.cause_budget
+    if budget is None:
+        return f"cause {view.cause} has no bound of its own"
+    return f"{budget.allowed - budget.spent} restarts left for cause {budget.cause}: {budget.spent} spent"
+
+
 ORDER: tuple[NamedRule, ...] = (
     NamedRule("job_already_succeeded", job_already_succeeded, lambda view, rules: "the job had not succeeded"),
     NamedRule("shutdown_requested", shutdown_was_requested, lambda view, rules: "nobody asked for a shutdown"),
@@ -41,6 +49,7 @@ ORDER: tuple[NamedRule, ...] = (
     NamedRule("no_progress", no_progress, _progress),
     NamedRule("exclusion_leaves_too_few", exclusion_leaves_too_few, kept_sentence),
     NamedRule("budget", budget_is_exhausted, _budget_left),
+    NamedRule("budget_of_cause", budget_of_cause_is_exhausted, _cause_left),
     NamedRule("repeat_offender", repeat_offender, kept_sentence),
     NamedRule("restart", restart, lambda view, rules: "always answers"),
 )

@@ -26,47 +26,48 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from resurge_api.common.v1 import ids_pb2 as resurge__api_dot_common_dot_v1_dot_ids__pb2
 from resurge_api.common.v1 import progress_pb2 as resurge__api_dot_common_dot_v1_dot_progress__pb2
+from resurge_api.common.v1 import restarts_pb2 as resurge__api_dot_common_dot_v1_dot_restarts__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"resurge_api/policy/v1/policy.proto\x12\x15resurge_api.policy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fresurge_api/common/v1/ids.proto\x1a$resurge_api/common/v1/progress.proto\"\x8a\x02\n\x05\x46\x61ult\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\x04rank\x18\x02 \x01(\rH\x00\x88\x01\x01\x12/\n\x07\x62\x65\x63\x61use\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12&\n\x02\x61t\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63ulprit\x18\x05 \x01(\x08\x12\x16\n\texit_code\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x13\n\x06signal\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x16\n\tlast_step\x18\x08 \x01(\x04H\x03\x88\x01\x01\x42\x07\n\x05_rankB\x0c\n\n_exit_codeB\t\n\x07_signalB\x0c\n\n_last_step\"\xe4\x04\n\x08Incident\x12\x13\n\x0bincident_id\x18\x01 \x01(\t\x12\x32\n\x05token\x18\x02 \x01(\x0b\x32#.resurge_api.common.v1.FencingToken\x12\r\n\x05\x63ycle\x18\x03 \x01(\x04\x12\r\n\x05round\x18\x04 \x01(\r\x12,\n\x06\x66\x61ults\x18\x05 \x03(\x0b\x32\x1c.resurge_api.policy.v1.Fault\x12\x16\n\x0erestarts_spent\x18\x06 \x01(\r\x12\x14\n\x0cmax_restarts\x18\x07 \x01(\r\x12\x16\n\x0erecent_cycle_s\x18\x08 \x03(\x01\x12\x0e\n\x06jitter\x18\t \x01(\x01\x12\x17\n\x0fnodes_available\x18\n \x01(\r\x12\x11\n\tmin_nodes\x18\x0b \x01(\r\x12\x15\n\rjob_succeeded\x18\x0c \x01(\x08\x12\x1a\n\x12shutdown_requested\x18\r \x01(\x08\x12\x34\n\x0clatched_stop\x18\x0e \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12\x16\n\x0e\x61\x64vice_missing\x18\x0f \x03(\t\x12\x1e\n\x16latched_stop_exit_code\x18\x10 \x01(\r\x12\x19\n\x11restarts_refunded\x18\x11 \x01(\r\x12\x1c\n\x14no_restart_exit_code\x18\x12 \x01(\r\x12\x36\n\x08progress\x18\x13 \x01(\x0b\x32$.resurge_api.common.v1.ProgressCheck\x12/\n\x07\x63ulprit\x18\x14 \x01(\x0b\x32\x1e.resurge_api.policy.v1.Culprit\"\x9d\x01\n\x07\x43ulprit\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x11\n\x04rank\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\nnodes_left\x18\x04 \x01(\r\x12\x11\n\tis_enough\x18\x05 \x01(\x08\x12\x30\n\x08offences\x18\x06 \x03(\x0b\x32\x1e.resurge_api.policy.v1.OffenceB\x07\n\x05_rank\"k\n\x07Offence\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x11\n\x04rank\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x11\n\telsewhere\x18\x05 \x01(\x08\x42\x07\n\x05_rank\"\x8b\x02\n\x07Verdict\x12\x30\n\x04kind\x18\x01 \x01(\x0e\x32\".resurge_api.policy.v1.VerdictKind\x12/\n\x07\x62\x65\x63\x61use\x18\x02 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12\x11\n\texit_code\x18\x03 \x01(\r\x12(\n\x05\x64\x65lay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11\x65xcluded_node_ids\x18\x05 \x03(\t\x12\x15\n\rrestarts_left\x18\x06 \x01(\r\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x1e\n\x16would_exclude_node_ids\x18\x08 \x03(\t\"V\n\rDecideRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x31\n\x08incident\x18\x02 \x01(\x0b\x32\x1f.resurge_api.policy.v1.Incident\"A\n\x0e\x44\x65\x63ideResponse\x12/\n\x07verdict\x18\x01 \x01(\x0b\x32\x1e.resurge_api.policy.v1.Verdict\"X\n\x0e\x45xplainRequest\x12\x13\n\x0bincident_id\x18\x01 \x01(\t\x12\x31\n\x08incident\x18\x02 \x01(\x0b\x32\x1f.resurge_api.policy.v1.Incident\"]\n\x0bRuleOutcome\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x65\x63ided\x18\x02 \x01(\x08\x12/\n\x07\x62\x65\x63\x61use\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\"\xa8\x01\n\x0f\x45xplainResponse\x12\x31\n\x08incident\x18\x01 \x01(\x0b\x32\x1f.resurge_api.policy.v1.Incident\x12/\n\x07verdict\x18\x02 \x01(\x0b\x32\x1e.resurge_api.policy.v1.Verdict\x12\x31\n\x05rules\x18\x03 \x03(\x0b\x32\".resurge_api.policy.v1.RuleOutcome\"\xf6\x01\n\x0eRecommendation\x12\x37\n\x04kind\x18\x01 \x01(\x0e\x32).resurge_api.policy.v1.RecommendationKind\x12\x32\n\x05token\x18\x02 \x01(\x0b\x32#.resurge_api.common.v1.FencingToken\x12\x10\n\x08sentence\x18\x03 \x01(\t\x12\x17\n\nconfidence\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x10\x63ulprit_node_ids\x18\x05 \x03(\t\x12\x13\n\x0bincident_id\x18\x06 \x01(\t\x12\x0e\n\x06source\x18\x07 \x01(\tB\r\n\x0b_confidence\"p\n\x1bReportRecommendationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12=\n\x0erecommendation\x18\x02 \x01(\x0b\x32%.resurge_api.policy.v1.Recommendation\"\x8c\x01\n\x1cReportRecommendationResponse\x12;\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32+.resurge_api.policy.v1.RecommendationEffect\x12/\n\x07\x62\x65\x63\x61use\x18\x02 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because*\x9b\x01\n\x0bVerdictKind\x12\x1c\n\x18VERDICT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14VERDICT_KIND_RESTART\x10\x01\x12\"\n\x1eVERDICT_KIND_RESTART_EXCLUDING\x10\x02\x12\x15\n\x11VERDICT_KIND_STOP\x10\x03\x12\x19\n\x15VERDICT_KIND_SHUTDOWN\x10\x04*\xe6\x01\n\x12RecommendationKind\x12#\n\x1fRECOMMENDATION_KIND_UNSPECIFIED\x10\x00\x12\x1f\n\x1bRECOMMENDATION_KIND_RESTART\x10\x01\x12)\n%RECOMMENDATION_KIND_RESTART_EXCLUDING\x10\x02\x12\x1c\n\x18RECOMMENDATION_KIND_STOP\x10\x03\x12 \n\x1cRECOMMENDATION_KIND_CONTINUE\x10\x04\x12\x1f\n\x1bRECOMMENDATION_KIND_UNKNOWN\x10\x05*\xc9\x01\n\x14RecommendationEffect\x12%\n!RECOMMENDATION_EFFECT_UNSPECIFIED\x10\x00\x12\"\n\x1eRECOMMENDATION_EFFECT_RECORDED\x10\x01\x12!\n\x1dRECOMMENDATION_EFFECT_LATCHED\x10\x02\x12\x1f\n\x1bRECOMMENDATION_EFFECT_ENDED\x10\x03\x12\"\n\x1eRECOMMENDATION_EFFECT_TOO_LATE\x10\x04\x32\xc8\x02\n\x14RestartPolicyService\x12U\n\x06\x44\x65\x63ide\x12$.resurge_api.policy.v1.DecideRequest\x1a%.resurge_api.policy.v1.DecideResponse\x12X\n\x07\x45xplain\x12%.resurge_api.policy.v1.ExplainRequest\x1a&.resurge_api.policy.v1.ExplainResponse\x12\x7f\n\x14ReportRecommendation\x12\x32.resurge_api.policy.v1.ReportRecommendationRequest\x1a\x33.resurge_api.policy.v1.ReportRecommendationResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"resurge_api/policy/v1/policy.proto\x12\x15resurge_api.policy.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fresurge_api/common/v1/ids.proto\x1a$resurge_api/common/v1/progress.proto\x1a$resurge_api/common/v1/restarts.proto\"\x99\x02\n\x05\x46\x61ult\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\x04rank\x18\x02 \x01(\rH\x00\x88\x01\x01\x12/\n\x07\x62\x65\x63\x61use\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12&\n\x02\x61t\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63ulprit\x18\x05 \x01(\x08\x12\x16\n\texit_code\x18\x06 \x01(\x05H\x01\x88\x01\x01\x12\x13\n\x06signal\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x16\n\tlast_step\x18\x08 \x01(\x04H\x03\x88\x01\x01\x12\r\n\x05\x63\x61use\x18\x0c \x01(\tB\x07\n\x05_rankB\x0c\n\n_exit_codeB\t\n\x07_signalB\x0c\n\n_last_step\"\xde\x05\n\x08Incident\x12\x13\n\x0bincident_id\x18\x01 \x01(\t\x12\x32\n\x05token\x18\x02 \x01(\x0b\x32#.resurge_api.common.v1.FencingToken\x12\r\n\x05\x63ycle\x18\x03 \x01(\x04\x12\r\n\x05round\x18\x04 \x01(\r\x12,\n\x06\x66\x61ults\x18\x05 \x03(\x0b\x32\x1c.resurge_api.policy.v1.Fault\x12\x16\n\x0erestarts_spent\x18\x06 \x01(\r\x12\x14\n\x0cmax_restarts\x18\x07 \x01(\r\x12\x16\n\x0erecent_cycle_s\x18\x08 \x03(\x01\x12\x0e\n\x06jitter\x18\t \x01(\x01\x12\x17\n\x0fnodes_available\x18\n \x01(\r\x12\x11\n\tmin_nodes\x18\x0b \x01(\r\x12\x15\n\rjob_succeeded\x18\x0c \x01(\x08\x12\x1a\n\x12shutdown_requested\x18\r \x01(\x08\x12\x34\n\x0clatched_stop\x18\x0e \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12\x16\n\x0e\x61\x64vice_missing\x18\x0f \x03(\t\x12\x1e\n\x16latched_stop_exit_code\x18\x10 \x01(\r\x12\x19\n\x11restarts_refunded\x18\x11 \x01(\r\x12\x1c\n\x14no_restart_exit_code\x18\x12 \x01(\r\x12\x36\n\x08progress\x18\x13 \x01(\x0b\x32$.resurge_api.common.v1.ProgressCheck\x12/\n\x07\x63ulprit\x18\x14 \x01(\x0b\x32\x1e.resurge_api.policy.v1.Culprit\x12\r\n\x05\x63\x61use\x18\x15 \x01(\t\x12\x38\n\x0c\x63\x61use_budget\x18\x16 \x01(\x0b\x32\".resurge_api.common.v1.CauseBudget\x12/\n\x07\x62\x61\x63koff\x18\x17 \x01(\x0b\x32\x1e.resurge_api.common.v1.Backoff\"\x9d\x01\n\x07\x43ulprit\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x11\n\x04rank\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\nnodes_left\x18\x04 \x01(\r\x12\x11\n\tis_enough\x18\x05 \x01(\x08\x12\x30\n\x08offences\x18\x06 \x03(\x0b\x32\x1e.resurge_api.policy.v1.OffenceB\x07\n\x05_rank\"k\n\x07Offence\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x11\n\x04rank\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x11\n\telsewhere\x18\x05 \x01(\x08\x42\x07\n\x05_rank\"\x8b\x02\n\x07Verdict\x12\x30\n\x04kind\x18\x01 \x01(\x0e\x32\".resurge_api.policy.v1.VerdictKind\x12/\n\x07\x62\x65\x63\x61use\x18\x02 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12\x11\n\texit_code\x18\x03 \x01(\r\x12(\n\x05\x64\x65lay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11\x65xcluded_node_ids\x18\x05 \x03(\t\x12\x15\n\rrestarts_left\x18\x06 \x01(\r\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x1e\n\x16would_exclude_node_ids\x18\x08 \x03(\t\"V\n\rDecideRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x31\n\x08incident\x18\x02 \x01(\x0b\x32\x1f.resurge_api.policy.v1.Incident\"A\n\x0e\x44\x65\x63ideResponse\x12/\n\x07verdict\x18\x01 \x01(\x0b\x32\x1e.resurge_api.policy.v1.Verdict\"X\n\x0e\x45xplainRequest\x12\x13\n\x0bincident_id\x18\x01 \x01(\t\x12\x31\n\x08incident\x18\x02 \x01(\x0b\x32\x1f.resurge_api.policy.v1.Incident\"]\n\x0bRuleOutcome\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x65\x63ided\x18\x02 \x01(\x08\x12/\n\x07\x62\x65\x63\x61use\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\"\xa8\x01\n\x0f\x45xplainResponse\x12\x31\n\x08incident\x18\x01 \x01(\x0b\x32\x1f.resurge_api.policy.v1.Incident\x12/\n\x07verdict\x18\x02 \x01(\x0b\x32\x1e.resurge_api.policy.v1.Verdict\x12\x31\n\x05rules\x18\x03 \x03(\x0b\x32\".resurge_api.policy.v1.RuleOutcome\"\xf6\x01\n\x0eRecommendation\x12\x37\n\x04kind\x18\x01 \x01(\x0e\x32).resurge_api.policy.v1.RecommendationKind\x12\x32\n\x05token\x18\x02 \x01(\x0b\x32#.resurge_api.common.v1.FencingToken\x12\x10\n\x08sentence\x18\x03 \x01(\t\x12\x17\n\nconfidence\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x10\x63ulprit_node_ids\x18\x05 \x03(\t\x12\x13\n\x0bincident_id\x18\x06 \x01(\t\x12\x0e\n\x06source\x18\x07 \x01(\tB\r\n\x0b_confidence\"p\n\x1bReportRecommendationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12=\n\x0erecommendation\x18\x02 \x01(\x0b\x32%.resurge_api.policy.v1.Recommendation\"\x8c\x01\n\x1cReportRecommendationResponse\x12;\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32+.resurge_api.policy.v1.RecommendationEffect\x12/\n\x07\x62\x65\x63\x61use\x18\x02 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because*\x9b\x01\n\x0bVerdictKind\x12\x1c\n\x18VERDICT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14VERDICT_KIND_RESTART\x10\x01\x12\"\n\x1eVERDICT_KIND_RESTART_EXCLUDING\x10\x02\x12\x15\n\x11VERDICT_KIND_STOP\x10\x03\x12\x19\n\x15VERDICT_KIND_SHUTDOWN\x10\x04*\xe6\x01\n\x12RecommendationKind\x12#\n\x1fRECOMMENDATION_KIND_UNSPECIFIED\x10\x00\x12\x1f\n\x1bRECOMMENDATION_KIND_RESTART\x10\x01\x12)\n%RECOMMENDATION_KIND_RESTART_EXCLUDING\x10\x02\x12\x1c\n\x18RECOMMENDATION_KIND_STOP\x10\x03\x12 \n\x1cRECOMMENDATION_KIND_CONTINUE\x10\x04\x12\x1f\n\x1bRECOMMENDATION_KIND_UNKNOWN\x10\x05*\xc9\x01\n\x14RecommendationEffect\x12%\n!RECOMMENDATION_EFFECT_UNSPECIFIED\x10\x00\x12\"\n\x1eRECOMMENDATION_EFFECT_RECORDED\x10\x01\x12!\n\x1dRECOMMENDATION_EFFECT_LATCHED\x10\x02\x12\x1f\n\x1bRECOMMENDATION_EFFECT_ENDED\x10\x03\x12\"\n\x1eRECOMMENDATION_EFFECT_TOO_LATE\x10\x04\x32\xc8\x02\n\x14RestartPolicyService\x12U\n\x06\x44\x65\x63ide\x12$.resurge_api.policy.v1.DecideRequest\x1a%.resurge_api.policy.v1.DecideResponse\x12X\n\x07\x45xplain\x12%.resurge_api.policy.v1.ExplainRequest\x1a&.resurge_api.policy.v1.ExplainResponse\x12\x7f\n\x14ReportRecommendation\x12\x32.resurge_api.policy.v1.ReportRecommendationRequest\x1a\x33.resurge_api.policy.v1.ReportRecommendationResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'resurge_api.policy.v1.policy_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_VERDICTKIND']._serialized_start=2638
-  _globals['_VERDICTKIND']._serialized_end=2793
-  _globals['_RECOMMENDATIONKIND']._serialized_start=2796
-  _globals['_RECOMMENDATIONKIND']._serialized_end=3026
-  _globals['_RECOMMENDATIONEFFECT']._serialized_start=3029
-  _globals['_RECOMMENDATIONEFFECT']._serialized_end=3230
-  _globals['_FAULT']._serialized_start=198
-  _globals['_FAULT']._serialized_end=464
-  _globals['_INCIDENT']._serialized_start=467
-  _globals['_INCIDENT']._serialized_end=1079
-  _globals['_CULPRIT']._serialized_start=1082
-  _globals['_CULPRIT']._serialized_end=1239
-  _globals['_OFFENCE']._serialized_start=1241
-  _globals['_OFFENCE']._serialized_end=1348
-  _globals['_VERDICT']._serialized_start=1351
-  _globals['_VERDICT']._serialized_end=1618
-  _globals['_DECIDEREQUEST']._serialized_start=1620
-  _globals['_DECIDEREQUEST']._serialized_end=1706
-  _globals['_DECIDERESPONSE']._serialized_start=1708
-  _globals['_DECIDERESPONSE']._serialized_end=1773
-  _globals['_EXPLAINREQUEST']._serialized_start=1775
-  _globals['_EXPLAINREQUEST']._serialized_end=1863
-  _globals['_RULEOUTCOME']._serialized_start=1865
-  _globals['_RULEOUTCOME']._serialized_end=1958
-  _globals['_EXPLAINRESPONSE']._serialized_start=1961
-  _globals['_EXPLAINRESPONSE']._serialized_end=2129
-  _globals['_RECOMMENDATION']._serialized_start=2132
-  _globals['_RECOMMENDATION']._serialized_end=2378
-  _globals['_REPORTRECOMMENDATIONREQUEST']._serialized_start=2380
-  _globals['_REPORTRECOMMENDATIONREQUEST']._serialized_end=2492
-  _globals['_REPORTRECOMMENDATIONRESPONSE']._serialized_start=2495
-  _globals['_REPORTRECOMMENDATIONRESPONSE']._serialized_end=2635
-  _globals['_RESTARTPOLICYSERVICE']._serialized_start=3233
-  _globals['_RESTARTPOLICYSERVICE']._serialized_end=3561
+  _globals['_VERDICTKIND']._serialized_start=2813
+  _globals['_VERDICTKIND']._serialized_end=2968
+  _globals['_RECOMMENDATIONKIND']._serialized_start=2971
+  _globals['_RECOMMENDATIONKIND']._serialized_end=3201
+  _globals['_RECOMMENDATIONEFFECT']._serialized_start=3204
+  _globals['_RECOMMENDATIONEFFECT']._serialized_end=3405
+  _globals['_FAULT']._serialized_start=236
+  _globals['_FAULT']._serialized_end=517
+  _globals['_INCIDENT']._serialized_start=520
+  _globals['_INCIDENT']._serialized_end=1254
+  _globals['_CULPRIT']._serialized_start=1257
+  _globals['_CULPRIT']._serialized_end=1414
+  _globals['_OFFENCE']._serialized_start=1416
+  _globals['_OFFENCE']._serialized_end=1523
+  _globals['_VERDICT']._serialized_start=1526
+  _globals['_VERDICT']._serialized_end=1793
+  _globals['_DECIDEREQUEST']._serialized_start=1795
+  _globals['_DECIDEREQUEST']._serialized_end=1881
+  _globals['_DECIDERESPONSE']._serialized_start=1883
+  _globals['_DECIDERESPONSE']._serialized_end=1948
+  _globals['_EXPLAINREQUEST']._serialized_start=1950
+  _globals['_EXPLAINREQUEST']._serialized_end=2038
+  _globals['_RULEOUTCOME']._serialized_start=2040
+  _globals['_RULEOUTCOME']._serialized_end=2133
+  _globals['_EXPLAINRESPONSE']._serialized_start=2136
+  _globals['_EXPLAINRESPONSE']._serialized_end=2304
+  _globals['_RECOMMENDATION']._serialized_start=2307
+  _globals['_RECOMMENDATION']._serialized_end=2553
+  _globals['_REPORTRECOMMENDATIONREQUEST']._serialized_start=2555
+  _globals['_REPORTRECOMMENDATIONREQUEST']._serialized_end=2667
+  _globals['_REPORTRECOMMENDATIONRESPONSE']._serialized_start=2670
+  _globals['_REPORTRECOMMENDATIONRESPONSE']._serialized_end=2810
+  _globals['_RESTARTPOLICYSERVICE']._serialized_start=3408
+  _globals['_RESTARTPOLICYSERVICE']._serialized_end=3736
 # @@protoc_insertion_point(module_scope)

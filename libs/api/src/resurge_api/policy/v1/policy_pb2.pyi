@@ -4,6 +4,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
+from resurge_api.common.v1 import restarts_pb2 as _restarts_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -55,7 +56,7 @@ RECOMMENDATION_EFFECT_ENDED: RecommendationEffect
 RECOMMENDATION_EFFECT_TOO_LATE: RecommendationEffect
 
 class Fault(_message.Message):
-    __slots__ = ("node_id", "rank", "because", "at", "culprit", "exit_code", "signal", "last_step")
+    __slots__ = ("node_id", "rank", "because", "at", "culprit", "exit_code", "signal", "last_step", "cause")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +65,7 @@ class Fault(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     rank: int
     because: _ids_pb2.Because
@@ -72,10 +74,11 @@ class Fault(_message.Message):
     exit_code: int
     signal: int
     last_step: int
-    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+    cause: str
+    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., culprit: bool = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., last_step: _Optional[int] = ..., cause: _Optional[str] = ...) -> None: ...
 
 class Incident(_message.Message):
-    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded", "no_restart_exit_code", "progress", "culprit")
+    __slots__ = ("incident_id", "token", "cycle", "round", "faults", "restarts_spent", "max_restarts", "recent_cycle_s", "jitter", "nodes_available", "min_nodes", "job_succeeded", "shutdown_requested", "latched_stop", "advice_missing", "latched_stop_exit_code", "restarts_refunded", "no_restart_exit_code", "progress", "culprit", "cause", "cause_budget", "backoff")
     INCIDENT_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +99,9 @@ class Incident(_message.Message):
     NO_RESTART_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_FIELD_NUMBER: _ClassVar[int]
     incident_id: str
     token: _ids_pb2.FencingToken
     cycle: int
@@ -116,7 +122,10 @@ class Incident(_message.Message):
     no_restart_exit_code: int
     progress: _progress_pb2.ProgressCheck
     culprit: Culprit
-    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ..., no_restart_exit_code: _Optional[int] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCheck, _Mapping]] = ..., culprit: _Optional[_Union[Culprit, _Mapping]] = ...) -> None: ...
+    cause: str
+    cause_budget: _restarts_pb2.CauseBudget
+    backoff: _restarts_pb2.Backoff
+    def __init__(self, incident_id: _Optional[str] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., round: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., restarts_spent: _Optional[int] = ..., max_restarts: _Optional[int] = ..., recent_cycle_s: _Optional[_Iterable[float]] = ..., jitter: _Optional[float] = ..., nodes_available: _Optional[int] = ..., min_nodes: _Optional[int] = ..., job_succeeded: bool = ..., shutdown_requested: bool = ..., latched_stop: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., advice_missing: _Optional[_Iterable[str]] = ..., latched_stop_exit_code: _Optional[int] = ..., restarts_refunded: _Optional[int] = ..., no_restart_exit_code: _Optional[int] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCheck, _Mapping]] = ..., culprit: _Optional[_Union[Culprit, _Mapping]] = ..., cause: _Optional[str] = ..., cause_budget: _Optional[_Union[_restarts_pb2.CauseBudget, _Mapping]] = ..., backoff: _Optional[_Union[_restarts_pb2.Backoff, _Mapping]] = ...) -> None: ...
 
 class Culprit(_message.Message):
     __slots__ = ("node_id", "code", "rank", "nodes_left", "is_enough", "offences")

@@ -5,6 +5,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
 from resurge_api.rendezvous.v1 import drain_pb2 as _drain_pb2
+from resurge_api.common.v1 import restarts_pb2 as _restarts_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -56,7 +57,7 @@ MILESTONE_KIND_FIRST_STEP: MilestoneKind
 MILESTONE_KIND_WORKER_STARTED: MilestoneKind
 
 class JobSpec(_message.Message):
-    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action", "progress", "max_excluded_share", "exclusion_window", "preempted_exit_code")
+    __slots__ = ("job_id", "attempt", "min_nodes", "max_nodes", "max_restarts", "segment", "command_digest", "strict_fence", "lease_ttl", "fault_grace", "no_restart_exit_code", "attribution_stop_action", "progress", "max_excluded_share", "exclusion_window", "preempted_exit_code", "restarts")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     MIN_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +74,7 @@ class JobSpec(_message.Message):
     MAX_EXCLUDED_SHARE_FIELD_NUMBER: _ClassVar[int]
     EXCLUSION_WINDOW_FIELD_NUMBER: _ClassVar[int]
     PREEMPTED_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
     min_nodes: int
@@ -89,7 +91,8 @@ class JobSpec(_message.Message):
     max_excluded_share: float
     exclusion_window: _duration_pb2.Duration
     preempted_exit_code: int
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preempted_exit_code: _Optional[int] = ...) -> None: ...
+    restarts: _restarts_pb2.RestartRules
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preempted_exit_code: _Optional[int] = ..., restarts: _Optional[_Union[_restarts_pb2.RestartRules, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given")

@@ -4,6 +4,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
+from resurge_api.common.v1 import restarts_pb2 as _restarts_pb2
 from resurge_api.policy.v1 import policy_pb2 as _policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2 as _attach_pb2
 from resurge_api.rendezvous.v1 import drain_pb2 as _drain_pb2
@@ -157,7 +158,7 @@ class Exclusion(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., host: _Optional[str] = ..., machine_id: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_automatic: bool = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations", "progress", "exclusions")
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations", "progress", "exclusions", "restarts_refunded", "cause_budgets")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +173,8 @@ class Job(_message.Message):
     RECOMMENDATIONS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIONS_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_REFUNDED_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_BUDGETS_FIELD_NUMBER: _ClassVar[int]
     spec: _attach_pb2.JobSpec
     token: _ids_pb2.FencingToken
     cycle: int
@@ -186,7 +189,9 @@ class Job(_message.Message):
     recommendations: _containers.RepeatedCompositeFieldContainer[RecommendationCount]
     progress: _progress_pb2.ProgressCount
     exclusions: _containers.RepeatedCompositeFieldContainer[Exclusion]
-    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCount, _Mapping]] = ..., exclusions: _Optional[_Iterable[_Union[Exclusion, _Mapping]]] = ...) -> None: ...
+    restarts_refunded: int
+    cause_budgets: _containers.RepeatedCompositeFieldContainer[_restarts_pb2.CauseBudget]
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCount, _Mapping]] = ..., exclusions: _Optional[_Iterable[_Union[Exclusion, _Mapping]]] = ..., restarts_refunded: _Optional[int] = ..., cause_budgets: _Optional[_Iterable[_Union[_restarts_pb2.CauseBudget, _Mapping]]] = ...) -> None: ...
 
 class Ledger(_message.Message):
     __slots__ = ("begun", "reached", "doing", "productive", "lost", "detection", "teardown", "rendezvous", "start", "restore", "waiting", "lost_steps", "unmeasured")
