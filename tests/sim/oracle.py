@@ -35,6 +35,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import model as rm
+from tests.sim.budget_oracle import BudgetOracle
 from tests.sim.exclusions import Exclusions
 from tests.sim.progress_oracle import ProgressOracle
 from tests.sim.stop_oracle import StopOracle
@@ -73,8 +74,7 @@ class Oracle:
         limit, which the strict fence lifts."""
         self.verdicts: Counter[tuple[str, int]] = Counter()
         self.out = Exclusions(world)
-        self.restarts: Counter[int] = Counter()
-        self.refunds: Counter[int] = Counter()
+        self.budgets = BudgetOracle(self)
         self.commits = 0
         self.stopping = StopOracle(self.fail)
         self.records: list[rm.RecoveryRecord] = []
@@ -107,7 +107,7 @@ class Oracle:
             if not isinstance(fact, rm.TimeBooked):  # it goes with others, and would only make stories longer
                 self.world.log("rdzv", f"{type(fact).__name__}: {step.reason}")
             self._fact(fact, live)
-        self._budget(live)
+        self.budgets.check(live)
         self._time(live)
 
     def _fact(self, fact: Any, live: rm.Job) -> None:
@@ -140,7 +140,7 @@ class Oracle:
         self.stopping.agreed(fact)
         match fact:
             case rm.RestartRefunded(at):
-                self._refunded(float(at), live)
+                self.budgets.refunded(float(at), live)
             case rm.NodeExcluded():
                 _fail_if(self.out.excluded(fact, live))
             case rm.NodeReadmitted():
@@ -171,36 +171,7 @@ class Oracle:
             self.fail("ranks", f"generation {generation} has ranks {ranks}")
         self.formed[generation] = formation
         if formation.incident is not None:
-            self.restarts[int(formation.attempt)] += 1
-
-    def _budget(self, live: rm.Job) -> None:
-        if live.spec is None:
-            return
-        allowed = live.spec.max_restarts + live.refunded
-        if live.restarts_spent > allowed:
-            self.fail("S3", f"{live.restarts_spent} restarts charged of {allowed}")
-        if live.refunded > live.restarts_spent:
-            self.fail("S3", f"{live.refunded} restarts given back of {live.restarts_spent}")
-        for cause, bound in live.spec.restarts.by_cause:
-            if live.spent_on(cause) > bound:
-                self.fail("S3", f"{live.spent_on(cause)} restarts charged to {cause} of {bound}")
-        if self.journal_was_lost:
-            return
-        if live.refunded != self.refunds[int(live.attempt)]:
-            self.fail("S3", f"{live.refunded} restarts count as given back, {self.refunds[int(live.attempt)]} were")
-        if self.restarts[int(live.attempt)] > allowed:
-            self.fail("S3", f"{self.restarts[int(live.attempt)]} restarts happened of {allowed}")
-
-    def _refunded(self, at: float, live: rm.Job) -> None:
-        """A restart is given back only to a generation that was healthy for the whole period."""
-        self.refunds[int(live.attempt)] += 1
-        assert live.spec is not None
-        period_s = live.spec.restarts.refund_after_s
-        if not isinstance(live.stage, rm.Running) or period_s <= 0:
-            self.fail("S3", f"a restart is given back in stage {type(live.stage).__name__}")
-        elif at - live.stage.formation.closed_wall < period_s - CLOCK_GRACE_S:
-            healthy_s = at - live.stage.formation.closed_wall
-            self.fail("S3", f"a restart is given back after {healthy_s:.1f} s of {period_s:g}")
+            self.budgets.restarts[int(formation.attempt)] += 1
 
     def replayed(self, service: Service, from_disk: rm.Job, folded: rm.Job) -> None:
         """The service starts: what it reads must be what it knew."""

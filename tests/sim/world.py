@@ -89,6 +89,12 @@ class Setup:
     keep_lines: int = 50
 
 
+def progress_of(setup: Setup) -> ProgressRules:
+    """How a world's job judges its progress."""
+    source = ProgressSource.NONE if setup.progress_by == "nothing" else ProgressSource(setup.progress_by)
+    return ProgressRules(source, setup.min_progress, setup.no_progress_cycles)
+
+
 def _bounds(text: str) -> tuple[tuple[FaultCause, int], ...]:
     pairs = (pair.split(":") for pair in text.split(",") if pair)
     return tuple(sorted((FaultCause(cause), int(count)) for cause, count in pairs))
@@ -153,7 +159,7 @@ class World(Verbs):
             strict_fence=setup.strict_fence,
             lease_ttl_s=setup.limits.lease_ttl_s,
             fault_grace_s=setup.limits.fault_grace_s,
-            progress=self.progress,
+            progress=progress_of(setup),
             max_excluded_share=setup.max_excluded_share,
             exclusion_window_s=setup.exclusion_window_s,
             preempted_exit_code=setup.preempted_exit_code,
@@ -166,16 +172,6 @@ class World(Verbs):
             return MarkerReading(skipped=self.chance.choice(["is empty", "holds 'abc', which is no iteration"]))
         step = self.crowd.checkpoint_step
         return MarkerReading(step) if step > 0 else MarkerReading(skipped="does not exist")
-
-    @property
-    def reads_marker(self) -> bool:
-        return self.progress.source is ProgressSource.MARKER
-
-    @property
-    def progress(self) -> ProgressRules:
-        setup = self.setup
-        source = ProgressSource.NONE if setup.progress_by == "nothing" else ProgressSource(setup.progress_by)
-        return ProgressRules(source, setup.min_progress, setup.no_progress_cycles)
 
     @property
     def job(self) -> rm.Job:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
@@ -91,9 +92,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         given_limits=given_limits,
         rank_heartbeat_limit_s=_heartbeat_limit_s(resolved["hang_limit_s"], limits),
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
-        progress=progress_of(resolved),
-        restarts=restart_rules_of(resolved),
-        checkpoint_marker=_path_or_none(resolved["checkpoint_iteration_file"]),
+        **_policy(resolved),
         signals_to_handle=resolved["signals_to_handle"].value,
         draining=DrainSettings(resolved["drain_signals"].value, resolved["preempted_exit_code"].value),
         warm=warm_of(resolved["warm"], entry, here),
@@ -122,6 +121,15 @@ def _excluding_of(resolved: Resolved) -> Excluding:
 
 def _heartbeat_limit_s(item: Sourced, limits: TimeLimits) -> float | None:
     return None if item.is_given and item.value is None else limits.hang_limit_s
+
+
+def _policy(resolved: Resolved) -> dict[str, Any]:
+    """What decides whether the job is started again."""
+    return {
+        "progress": progress_of(resolved),
+        "restarts": restart_rules_of(resolved),
+        "checkpoint_marker": _path_or_none(resolved["checkpoint_iteration_file"]),
+    }
 
 
 def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
