@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from resurge_api.rendezvous.v1 import attach_pb2, relay_pb2
@@ -18,7 +20,7 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.errors import to_status
 from resurge_rendezvous import wire
 from resurge_rendezvous.attach import Attachment, first_of
-from resurge_rendezvous.core.model import PROTOCOL_VERSION, BeatReceived, BeatsReceived, Desired, Goal
+from resurge_rendezvous.core.model import PROTOCOL_VERSION, BeatReceived, BeatsReceived, Desired, Run
 from resurge_rendezvous.desk import Desk
 from resurge_rendezvous.wire_out import desired_to_proto
 
@@ -72,6 +74,7 @@ class RelaySession:
         if first.protocol_version != PROTOCOL_VERSION:
             raise VersionMismatch(first.protocol_version, PROTOCOL_VERSION)
         self._relay = first.relay[: wire.MAX_NAME_BYTES]
+        self._down.shares_runs = first.fills_places
         log.event("relay_attached", relay=self._relay)
         self._take(first)
 
@@ -177,6 +180,8 @@ class DownBatch:
         self._replies: dict[int, attach_pb2.BeatReply] = {}
         self._ends: dict[int, RpcProblem | None] = {}
         self._changed = asyncio.Event()
+        self.shares_runs = False
+        """Whether the relay fills each launcher's place into a Run that many share."""
 
     def put_desired(self, link: int, desired: Desired) -> None:
         """An older goal that was not sent yet is forgotten."""
@@ -213,21 +218,28 @@ class DownBatch:
         if not (self._goals or self._replies or self._ends):
             return None
         message = relay_pb2.AttachManyResponse()
-        shared: dict[tuple[Goal, int], relay_pb2.SharedDesired] = {}
+        shared: dict[object, relay_pb2.SharedDesired] = {}
         for link in list(self._goals)[:most]:
             desired = self._goals.pop(link)
-            key = (desired.goal, desired.current_generation)
+            goal, is_shared_run = desired.goal, self.shares_runs and isinstance(desired.goal, Run)
+            key = (_but_for_its_place(goal) if is_shared_run else goal, desired.current_generation)
             group = shared.get(key)
             if group is None:
                 group = shared[key] = message.desired.add()
                 group.desired.CopyFrom(desired_to_proto(desired))
                 group.desired.revision = 0
-            group.to.add(link=link, revision=desired.revision)
+            order = group.to.add(link=link, revision=desired.revision)
+            if isinstance(goal, Run) and is_shared_run:
+                order.group_rank, order.base_rank = goal.group_rank, goal.base_rank
         for link in list(self._replies)[:most]:
             message.beat_replies.add(link=link, reply=self._replies.pop(link))
         for link in [link for link in self._ends if link not in self._goals][:most]:
             _add_end(message, link, self._ends.pop(link))
         return message
+
+
+_but_for_its_place = attrgetter(*(item.name for item in fields(Run) if item.name not in ("group_rank", "base_rank")))
+"""What all members of a generation are told alike."""
 
 
 def _add_end(message: relay_pb2.AttachManyResponse, link: int, problem: RpcProblem | None) -> None:

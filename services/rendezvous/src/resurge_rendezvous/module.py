@@ -24,6 +24,7 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.records import CYCLES_NAME
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import POLICY, GrpcPolicy, PolicyPort
+from resurge_rendezvous.core.crowds import may_be_one_of_many, together
 from resurge_rendezvous.core.exclusions import every_exclusion
 from resurge_rendezvous.core.model import Ended, Job, NodeExcluded, NodeReadmitted, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
@@ -140,6 +141,7 @@ class RendezvousModule:
         return EngineOptions(
             tick=lambda: Tick(self.desk.stamp()),
             paused=self._paused,
+            crowds=_LAUNCHERS,
             late_tick_s=self._ports.limits.late_tick_s,
             snapshot_every=self._settings.snapshot_every,
             rules_version=RULES_VERSION,
@@ -222,6 +224,16 @@ class RendezvousModule:
         if self.desk.published.durable.spec is None:
             log.event("nobody_came", limit_s=self._ports.limits.first_contact_limit_s)
             self._ports.on_ended(True)
+
+
+class _Launchers:
+    """What launchers say may be stepped together."""
+
+    takes = staticmethod(may_be_one_of_many)
+    of = staticmethod(together)
+
+
+_LAUNCHERS = _Launchers()
 
 
 def _is_over(state: RdzvState) -> bool:

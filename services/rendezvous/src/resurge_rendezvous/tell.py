@@ -37,6 +37,7 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return _of_recovery(what)
         case (
             f.NodeAdmitted()
+            | f.NodesAdmitted()
             | f.NodeLost()
             | f.NodeReturned()
             | f.NodeExcluded()
@@ -138,6 +139,7 @@ def _of_recovery(
 def _of_node(
     what: (
         f.NodeAdmitted
+        | f.NodesAdmitted
         | f.NodeLost
         | f.NodeReturned
         | f.NodeExcluded
@@ -150,6 +152,8 @@ def _of_node(
     match what:
         case f.NodeAdmitted(entry=entry):
             return "node_admitted", {"node": entry.node, "incarnation": entry.incarnation, "host": entry.host}
+        case f.NodesAdmitted(entries=entries):
+            return "nodes_admitted", {"count": len(entries), "nodes": [entry.node for entry in entries]}
         case f.NodeLost(node=node, because=because):
             return "node_lost", {"node": node, **_why(because)}
         case f.NodeReturned(node=node):

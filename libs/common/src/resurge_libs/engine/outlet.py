@@ -86,6 +86,29 @@ class Outlet:
             _log.exception("effect_failed action=%s", type(action).__name__)
 
 
+class _All:
+    """Several who wait for the same."""
+
+    def __init__(self, waiting: Sequence[Waiting]) -> None:
+        self._waiting = waiting
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, value: Any) -> None:
+        for one in self._waiting:
+            settle(one, value)
+
+    def set_exception(self, error: BaseException) -> None:
+        for one in self._waiting:
+            settle(one, error=error)
+
+
+def all_of(waiting: Sequence[Waiting]) -> Waiting | None:
+    """One who waits for all of them; None for nobody."""
+    return _All(waiting) if waiting else None
+
+
 def settle(reply: Waiting | None, value: Any = None, error: BaseException | None = None) -> None:
     """Answer who waits, if anybody still does."""
     if reply is None or reply.done():

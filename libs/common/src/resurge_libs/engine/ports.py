@@ -69,7 +69,8 @@ class Entry:
     because: Because
     facts: tuple[FactRecord, ...]
     state_digest: bytes
-    """Of the durable state after the last entry of a batch; empty within it, as a batch is durable as a whole."""
+    """Of the durable state after the last entry of a batch; empty within it, as a batch is durable as a whole, and
+    where many batches of a large state follow each other."""
     rules_version: int = 1
     settings_digest: bytes = b""
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from resurge_libs.core import codec
-from resurge_libs.core.instant import Instant
+from resurge_libs.core.instant import Instant, Wall
 from resurge_libs.core.machine import Machine, Step
 from resurge_libs.core.refusals import InternalFault, Overloaded, RpcProblem
-from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, Waiting, settle
+from resurge_libs.engine.crowds import Crowds, RationedDigest, next_group
+from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, Waiting, all_of, settle
 from resurge_libs.engine.ports import Clock, Effects, Entry, Journal, JournalFailed, Snapshot
 from resurge_libs.engine.replay import fact_record
 
@@ -45,6 +46,8 @@ class EngineOptions:
     """Makes the event that says: a deadline passed."""
     paused: Callable[[float], Any] | None = None
     """Makes the event that says: this process did not run for so many seconds."""
+    crowds: Crowds | None = None
+    """With it, events that wait together are stepped together: one step, one journal entry."""
     late_tick_s: float = 0.5
     snapshot_every: int = 1000
     max_pending: int = 100_000
@@ -73,7 +76,7 @@ class Engine(Generic[S]):
         self._snapshot: Snapshot | None = None
         self._outgoing: list[Outgoing] = []
         self._in_flight: deque[tuple[Future[None], list[Outgoing]]] = deque()
-        self._digester = codec.Digester()
+        self._digests = RationedDigest(clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: Instant | None = None
@@ -107,7 +110,7 @@ class Engine(Generic[S]):
         if last_seq > 0 and recorded_rules_version not in (None, self._options.rules_version):
             durable = cast(Any, self._state).durable
             version = self._options.rules_version
-            self._journal.snapshot(Snapshot(last_seq, codec.encode(durable), self._digester.digest(durable), version))
+            self._journal.snapshot(Snapshot(last_seq, codec.encode(durable), self._digests.of(durable), version))
         self._plan_turn()
 
     def post(self, event: Any, reply: Waiting | None = None) -> None:
@@ -159,8 +162,9 @@ class Engine(Generic[S]):
             return
         now = self._clock.monotonic()
         self._notice_pause(now)
-        for _ in range(min(MAX_EVENTS_PER_TURN, len(self._inbox))):
-            self._apply(self._inbox.popleft(), now)
+        left = min(MAX_EVENTS_PER_TURN, len(self._inbox))
+        while left > 0:
+            left -= self._apply_next(left, now)
         if self._inbox:
             self._plan_turn()  # expiry is judged only when the inbox is empty
         else:
@@ -201,16 +205,39 @@ class Engine(Generic[S]):
         self._timer_due = Instant(now + wait_s)
         self._timer = self._loop.call_later(wait_s, self._turn)
 
+    def _apply_next(self, most: int, now: Instant) -> int:
+        """One event, or several that may be taken together; how many."""
+        group = next_group(self._inbox, most, self._options.crowds)
+        if len(group) == 1 or not self._apply_together(group, now):
+            for asked in group:
+                self._apply(asked, now)
+        return len(group)
+
+    def _apply_together(self, group: Sequence[Asked], now: Instant) -> bool:
+        """Step several events as one; False where that failed, and each must be looked at alone."""
+        assert self._options.crowds is not None, "without it events stay alone"
+        event = self._options.crowds.of([one.event for one in group])
+        try:
+            step = self._machine.step(self._state, event, now)
+            entry = _entry(event, step, self._seq + 1, self._clock.wall(), self._options)
+        except Exception:  # the root of one crowd: which of its events it was shows when each is stepped alone
+            return False
+        self._keep(Asked(event, all_of([one.reply for one in group if one.reply is not None])), step, entry)
+        return True
+
     def _apply(self, asked: Asked, now: Instant) -> None:
         try:
             step = self._machine.step(self._state, asked.event, now)
-            entry = self._entry(asked.event, step) if step.facts else None
+            entry = _entry(asked.event, step, self._seq + 1, self._clock.wall(), self._options)
         except RpcProblem as refusal:
             self._outgoing.append(Outgoing(asked, None, refusal))
             return
         except Exception as error:  # the root of one event: answered INTERNAL, not stored, so no restart meets it again
             self._rejected(asked, error)
             return
+        self._keep(asked, step, entry)
+
+    def _keep(self, asked: Asked, step: Step[S], entry: Entry | None) -> None:
         self._state = step.state
         if entry is not None:
             self._seq = entry.seq
@@ -219,21 +246,9 @@ class Engine(Generic[S]):
                 self._snapshot = self._snapshot_of(step.state, entry)
         self._outgoing.append(Outgoing(asked, step))
 
-    def _entry(self, event: Any, step: Step[Any]) -> Entry:
-        return Entry(
-            seq=self._seq + 1,
-            at=self._clock.wall(),
-            event=type(event).__name__,
-            because=step.reason,
-            facts=tuple(fact_record(fact) for fact in step.facts),
-            state_digest=b"",
-            rules_version=self._options.rules_version,
-            settings_digest=self._options.settings_digest,
-        )
-
     def _snapshot_of(self, state: Any, entry: Entry) -> Snapshot:
         durable = state.durable
-        return Snapshot(entry.seq, codec.encode(durable), self._digester.digest(durable), entry.rules_version)
+        return Snapshot(entry.seq, codec.encode(durable), self._digests.of(durable), entry.rules_version)
 
     def _rejected(self, asked: Asked, error: Exception) -> None:
         self._outgoing.append(Outgoing(asked, None, InternalFault(f"{type(asked.event).__name__}: {error!r}")))
@@ -246,9 +261,7 @@ class Engine(Generic[S]):
 
     def _flush(self) -> None:
         if self._batch:
-            # one digest for a batch: hashing what a thousand joins change costs more than the joins
-            digest = self._digester.digest(cast(Any, self._state).durable)
-            self._batch[-1] = replace(self._batch[-1], state_digest=digest)
+            self._batch[-1] = self._digests.on(self._batch[-1], cast(Any, self._state).durable)
             future = self._journal.append(tuple(self._batch))
             self._in_flight.append((future, self._outgoing))
             self._batch, self._outgoing = [], []
@@ -297,3 +310,19 @@ class Engine(Generic[S]):
             self._options.on_failed(failure)
         else:
             _log.critical("journal_failed reason=%s", failure)
+
+
+def _entry(event: Any, step: Step[Any], seq: int, at: Wall, options: EngineOptions) -> Entry | None:
+    """What the journal remembers of a step; None for one without facts."""
+    if not step.facts:
+        return None
+    return Entry(
+        seq=seq,
+        at=at,
+        event=type(event).__name__,
+        because=step.reason,
+        facts=tuple(fact_record(fact) for fact in step.facts),
+        state_digest=b"",
+        rules_version=options.rules_version,
+        settings_digest=options.settings_digest,
+    )

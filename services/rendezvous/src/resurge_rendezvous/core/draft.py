@@ -20,24 +20,38 @@ from resurge_rendezvous.core.goals import goal_of
 from resurge_rendezvous.core.job import Job
 from resurge_rendezvous.core.limits import CoreSettings
 from resurge_rendezvous.core.nodes import NodeEntry
-from resurge_rendezvous.core.presence import Presence, RdzvState, Seat
+from resurge_rendezvous.core.presence import OpenPresence, RdzvState, Seat
 from resurge_rendezvous.core.values import Desired, JobSpec, NodePhase, Run, Stamp
 
 
 class Draft:
     """The state as it is becoming, and what is to be told to whom."""
 
-    def __init__(self, state: RdzvState, stamp: Stamp, now: Instant, settings: CoreSettings) -> None:
+    def __init__(
+        self, state: RdzvState, stamp: Stamp, now: Instant, settings: CoreSettings, in_bulk: bool = False
+    ) -> None:
         self.job: Job = state.durable
-        self.seen: Presence = state.volatile
+        self.seen = OpenPresence(state.volatile, in_bulk)
+        self._was = state.volatile
         self.stamp, self.now, self.settings = stamp, now, settings
         self.limits = settings.limits_for(self.job.spec)
         self.facts: list[Fact] = []
+        """Of the event at hand."""
+        self._earlier: list[Fact] = []
         self.actions: list[Action] = []
         self.because = Because(Reason.NOTHING_CHANGED)
         self._touched: dict[str, None] = {}
         self._all_touched = False
         self._changed = False
+        self._is_other = False
+
+    def turn_to(self, stamp: Stamp) -> None:
+        """The next of several events: what the one before wanted told is told first."""
+        self._tell_touched()
+        self._earlier += self.facts
+        self.facts = []
+        self.stamp, self.because = stamp, Because(Reason.NOTHING_CHANGED)
+        self.limits = self.settings.limits_for(self.job.spec)
 
     # durable
 
@@ -62,15 +76,16 @@ class Draft:
 
     def see(self, **changes: Any) -> None:
         """Change fields of the volatile half."""
-        self.seen = replace(self.seen, **changes)
+        self.seen.set(**changes)
+        self._is_other = True
 
     def set_timers(self, **changes: Instant | None) -> None:
         """Set or clear timers by name."""
-        self.seen = replace(self.seen, timers=replace(self.seen.timers, **changes))
+        self.see(timers=replace(self.seen.timers, **changes))
 
     def put_seat(self, seat: Seat) -> None:
         """Set one node's seat; a lease that may end earlier than all others brings the sweep forward."""
-        self.seen = replace(self.seen, seats=self.seen.seats.put(seat.node, seat))
+        self.see(seats=self.seen.seats.put(seat.node, seat))
         due = earliest(self.lease_end(seat), seat.predecessor_until)
         if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
             self.set_timers(sweep_at=due)
@@ -79,7 +94,7 @@ class Draft:
         """Set the seats of many nodes."""
         if not seats:
             return
-        self.seen = replace(self.seen, seats=self.seen.seats.put_all(seats))
+        self.see(seats=self.seen.seats.put_all(seats))
         due = earliest(*(earliest(self.lease_end(seat), seat.predecessor_until) for _, seat in seats))
         if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
             self.set_timers(sweep_at=due)
@@ -111,7 +126,7 @@ class Draft:
         )
         if is_ready != (node in self.seen.ready):
             ready = self.seen.ready.put(node, None) if is_ready else self.seen.ready.drop(node)
-            self.seen = replace(self.seen, ready=ready)
+            self.see(ready=ready)
             self._changed = True
 
     # telling
@@ -134,18 +149,24 @@ class Draft:
 
     def finish(self) -> Step[RdzvState]:
         """The step: goals that changed are sent, observers are told, and the frozen state leaves."""
+        self._tell_touched()
+        facts = (*self._earlier, *self.facts)
+        if facts or self._changed:
+            self.do(PublishJob())
+        volatile = self.seen.closed() if self._is_other else self._was
+        return Step(RdzvState(self.job, volatile), tuple(self.actions), self.because, facts)
+
+    def _tell_touched(self) -> None:
         if self._all_touched:
             self._send_goals(self.seen.seats.values())
-        else:
+        elif self._touched:
             self._send_goals(seat for node in self._touched if (seat := self.seen.seats.get(node)) is not None)
-        if self.facts or self._changed:
-            self.do(PublishJob())
-        return Step(RdzvState(self.job, self.seen), tuple(self.actions), self.because, tuple(self.facts))
+        self._touched, self._all_touched = {}, False
 
     def _send_goals(self, seats: Iterable[Seat]) -> None:
         told = [(seat.node, now) for seat in seats if (now := self._told(seat)) is not None]
         if told:
-            self.seen = replace(self.seen, seats=self.seen.seats.put_all(told))
+            self.see(seats=self.seen.seats.put_all(told))
 
     def _told(self, seat: Seat) -> Seat | None:
         """The seat once its goal was sent; None where there is nothing new to send, or no way."""

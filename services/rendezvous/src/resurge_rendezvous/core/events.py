@@ -70,6 +70,14 @@ class BeatsReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsHeard:
+    """What launchers said at about the same time, in order: as if each had come alone, in one step."""
+
+    stamp: Stamp
+    heard: tuple[HelloReceived | ObservedReceived | StreamClosed | BeatReceived | BeatsReceived, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictArrived:
     """Policy answered `AskPolicy` of this incident and round."""
 

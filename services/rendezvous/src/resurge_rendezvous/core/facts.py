@@ -66,6 +66,13 @@ class NodeAdmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesAdmitted:
+    """Nodes are known, each with its launcher: those that came at about the same time."""
+
+    entries: tuple[NodeEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLost:
     """A node's lease is over, or its launcher is dead, or it was given up."""
 
@@ -310,6 +317,7 @@ Fact = (
     | AttemptRaised
     | JournalBehindAdopted
     | NodeAdmitted
+    | NodesAdmitted
     | NodeLost
     | NodeReturned
     | IncidentOpened

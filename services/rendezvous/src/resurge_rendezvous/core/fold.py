@@ -54,7 +54,7 @@ def evolve(job: Job, fact: f.Fact) -> Job:
     match fact:
         case f.JobOpened() | f.AttemptRaised() | f.JournalBehindAdopted() | f.Terminated() | f.RoundClosed():
             return _stage(job, fact)
-        case f.NodeAdmitted() | f.NodeExcluded() | f.NodeReadmitted() | f.OffenceNoted():
+        case f.NodeAdmitted() | f.NodesAdmitted() | f.NodeExcluded() | f.NodeReadmitted() | f.OffenceNoted():
             return _machine(job, fact)
         case f.NodeLost() | f.NodeReturned() | f.NodeFinished() | f.WouldExclude() | f.NodeDrained():
             return _drain_told(job.with_node(_node(job, fact)), fact)
@@ -214,13 +214,17 @@ def _round_closed(job: Job, fact: f.RoundClosed) -> Job:
             raise Impossible(f"a round closed in stage {type(job.stage).__name__}")
 
 
-_MachineFact = f.NodeAdmitted | f.NodeExcluded | f.NodeReadmitted | f.OffenceNoted
+_MachineFact = f.NodeAdmitted | f.NodesAdmitted | f.NodeExcluded | f.NodeReadmitted | f.OffenceNoted
 
 
 def _machine(job: Job, fact: _MachineFact) -> Job:
     match fact:
         case f.NodeAdmitted(entry):
             return exclusions.admitted(job, entry)
+        case f.NodesAdmitted(entries):
+            for entry in entries:
+                job = exclusions.admitted(job, entry)
+            return job
         case f.NodeExcluded(_, exclusion, identity):
             return exclusions.excluded(job, identity or _known(job, fact).identity, exclusion)
         case f.NodeReadmitted(_, _, identity):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from resurge_libs.core.ids import Generation, Incarnation, NodeId, Rank
@@ -104,6 +104,18 @@ class NodeTable:
         index = part_of(entry.node)
         part = NodePart({**self.parts[index].entries, entry.node: entry})
         return NodeTable((*self.parts[:index], part, *self.parts[index + 1 :]))
+
+    def put_all(self, entries: Iterable[NodeEntry]) -> NodeTable:
+        """The table with many entries set; each part is copied once."""
+        changed: dict[int, dict[str, NodeEntry]] = {}
+        for entry in entries:
+            index = part_of(entry.node)
+            if index not in changed:
+                changed[index] = dict(self.parts[index].entries)
+            changed[index][entry.node] = entry
+        return NodeTable(
+            tuple(NodePart(changed[index]) if index in changed else part for index, part in enumerate(self.parts))
+        )
 
     def __iter__(self) -> Iterator[NodeEntry]:
         for part in self.parts:

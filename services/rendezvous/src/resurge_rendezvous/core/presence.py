@@ -184,6 +184,36 @@ class Presence:
     """The highest step that an exit record of the newest generation names."""
 
 
+class OpenPresence(Presence):
+    """The volatile half while one step makes it: fields are set in place, and tables that much is put into are open."""
+
+    __slots__ = ()
+
+    def __init__(self, was: Presence, in_bulk: bool) -> None:
+        for name, value in zip(_NAMES, _values_of(was), strict=True):
+            _set(self, name, value.opened() if in_bulk and isinstance(value, ShardMap) else value)
+        if in_bulk:
+            _set(self, "start", replace(was.start, ranks=was.start.ranks.opened(), running=was.start.running.opened()))
+
+    def set(self, **changes: object) -> None:
+        """Set fields."""
+        for name, value in changes.items():
+            _set(self, name, value)
+
+    def closed(self) -> Presence:
+        """The frozen value."""
+        start = replace(self.start, ranks=self.start.ranks.closed(), running=self.start.running.closed())
+        self.set(start=start)
+        return Presence(
+            *[value.closed() if isinstance(value, ShardMap) else value for value in _values_of(self)]  # type: ignore[arg-type]
+        )
+
+
+_NAMES = tuple(item.name for item in fields(Presence))
+_values_of: Callable[[Presence], tuple[object, ...]] = attrgetter(*_NAMES)
+_set = object.__setattr__
+
+
 @dataclass(frozen=True, slots=True)
 class RdzvState:
     """The whole state: the durable half is the fold of the journal's facts."""

@@ -90,3 +90,80 @@ class ShardMap(Generic[V]):
         return self._size == other._size and all(a == b for a, b in zip(self._parts, other._parts, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def opened(self) -> ShardMap[V]:
+        """The same map for one step that changes much of it: `put` and `drop` set it in place."""
+        return OpenShardMap(self._parts, self._size)
+
+    def closed(self) -> ShardMap[V]:
+        """The map as a value that nothing changes any more."""
+        return self
+
+
+class OpenShardMap(ShardMap[V]):
+    """A map that belongs to one step: a part is copied at its first change, and changed in place from then on.
+
+    What iterates sees the map as it was when it began.
+    """
+
+    __slots__ = ("_open", "_own")
+    _open: list[dict[str, V]] | None
+    """The parts, once one of them was changed."""
+    _own: int
+    """A bit for each part that is a copy."""
+
+    def __init__(self, parts: tuple[Mapping[str, V], ...], size: int) -> None:
+        _set(self, "_parts", parts)
+        _set(self, "_size", size)
+        _set(self, "_open", None)
+        _set(self, "_own", 0)
+
+    def _part(self, index: int) -> dict[str, V]:
+        parts = self._open
+        if parts is None:
+            parts = list(self._parts)  # type: ignore[arg-type]  # those not copied yet are only read
+            _set(self, "_open", parts)
+            _set(self, "_parts", parts)
+        if not self._own >> index & 1:
+            parts[index] = dict(parts[index])
+            _set(self, "_own", self._own | 1 << index)
+        return parts[index]
+
+    def put(self, key: str, value: V) -> ShardMap[V]:
+        """This map, with one entry set."""
+        index = part_of(key)
+        known = self._parts[index]
+        if key not in known:
+            _set(self, "_size", self._size + 1)
+        elif known[key] is value:
+            return self
+        self._part(index)[key] = value
+        return self
+
+    def put_all(self, items: Iterable[tuple[str, V]]) -> ShardMap[V]:
+        """This map, with many entries set."""
+        for key, value in items:
+            self.put(key, value)
+        return self
+
+    def drop(self, key: str) -> ShardMap[V]:
+        """This map, without one key."""
+        index = part_of(key)
+        if key in self._parts[index]:
+            del self._part(index)[key]
+            _set(self, "_size", self._size - 1)
+        return self
+
+    def values(self) -> Iterator[V]:
+        """Every value, in an order that is the same in every process."""
+        return iter([value for part in self._parts for value in part.values()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key for part in self._parts for key in part])
+
+    def closed(self) -> ShardMap[V]:
+        """The map as a value that nothing changes any more."""
+        return ShardMap(tuple(self._parts), self._size)
+
+
+_set = object.__setattr__

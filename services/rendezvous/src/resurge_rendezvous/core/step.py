@@ -22,6 +22,7 @@ Effects run in effects.py, after the facts are durable.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from resurge_libs.core.ids import Generation
@@ -33,6 +34,7 @@ from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.core.verdict import VerdictRules
 from resurge_rendezvous.core import events as e
 from resurge_rendezvous.core.advice import on_recommendation
+from resurge_rendezvous.core.crowds import compact, on_many
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drains import settle_drain
 from resurge_rendezvous.core.exclusions import every_exclusion
@@ -68,14 +70,14 @@ class RendezvousMachine:
         """Nobody has come yet."""
         return RdzvState(Job(), Presence())
 
-    def step(self, state: RdzvState, event: e.Event, now: Instant) -> Step[RdzvState]:
+    def step(self, state: RdzvState, event: e.Event | e.StreamsHeard, now: Instant) -> Step[RdzvState]:
         """Decide about one event. Raises a `Refused` that answers a unary request, `Impossible` for a bug of ours."""
-        d = Draft(state, event.stamp, now, self.settings)
-        _handle(d, event)
-        if not isinstance(event, (e.BeatReceived, e.BeatsReceived)):
-            settle_drain(d)
-            advance(d)
-            keep_time(d, state.durable, event)
+        d = Draft(state, event.stamp, now, self.settings, in_bulk=isinstance(event, e.StreamsHeard))
+        if isinstance(event, e.StreamsHeard):
+            on_many(d, event.heard, _decide)
+            step = d.finish()
+            return replace(step, facts=compact(step.facts))
+        _decide(d, event)
         return d.finish()
 
     def next_deadline(self, state: RdzvState) -> Instant | None:
@@ -90,6 +92,15 @@ class RendezvousMachine:
         """The state after a restart of the service: instants died with it, so every known lease gets a full term and
         the reconnect window; what launchers know they tell again."""
         return RdzvState(durable, _relearned(durable, now, self.settings.limits_for(durable.spec)))
+
+
+def _decide(d: Draft, event: e.Event) -> None:
+    before = d.job
+    _handle(d, event)
+    if not isinstance(event, (e.BeatReceived, e.BeatsReceived)):
+        settle_drain(d)
+        advance(d)
+        keep_time(d, before, event)
 
 
 def _handle(d: Draft, event: e.Event) -> None:

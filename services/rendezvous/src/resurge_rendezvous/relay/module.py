@@ -15,16 +15,17 @@ from typing import Any
 
 import grpc.aio
 
-from resurge_api.rendezvous.v1 import rendezvous_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_libs.core.refusals import BadRequest, RpcProblem
 from resurge_libs.hosting.module import Module, ModulePorts, Target
 from resurge_libs.hosting.usage import UsageError
 from resurge_libs.obs import log
 from resurge_libs.rpc.auth import TokenMissing, require_token
 from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
-from resurge_rendezvous.attach import first_of
+from resurge_rendezvous.attach import FIRST, NEVER_BEGAN
 from resurge_rendezvous.relay.settings import RelaySettings
 from resurge_rendezvous.relay.uplink import Passing, Uplink
+from resurge_rendezvous.streams import LauncherStream
 
 NAME = "relay"
 HELLO_LIMIT_S = 10.0
@@ -69,12 +70,7 @@ class RelayModule:
     async def _attach(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         child = _Child(self._uplink, self._ports.limits.server_ping_timeout_s)
         context.add_done_callback(lambda _context: child.close())
-        messages = aiter(requests)
-        first = await first_of(messages, HELLO_LIMIT_S, "observed.hello")
-        if not first.observed.HasField("hello"):
-            raise BadRequest.of("observed.hello", "is missing; the first message of a stream introduces the launcher")
-        child.open(first)
-        reader = asyncio.create_task(child.read(messages))
+        reader = asyncio.get_running_loop().create_task(child.read(requests))
         try:
             while (desired := await child.stream.next()) is not None:
                 yield rendezvous_pb2.AttachResponse(desired=desired)
@@ -84,31 +80,40 @@ class RelayModule:
 
 
 class _Child:
-    """One launcher's stream at this relay."""
+    """One launcher's stream at this relay. Whatever ends it ends what goes down."""
 
     def __init__(self, uplink: Uplink, silence_limit_s: float) -> None:
         self._uplink, self._silence_limit_s = uplink, silence_limit_s
+        self._loop = asyncio.get_running_loop()
         self._link = 0
-        self._heard_at = asyncio.get_running_loop().time()
-
-    def open(self, first: Any) -> None:
-        self._link, self.stream = self._uplink.open()
-        self._take(first)
+        self._heard_at = self._loop.time()
+        self.stream = LauncherStream()
 
     async def read(self, messages: AsyncIterator[Any]) -> None:
+        too_late = self._loop.call_later(HELLO_LIMIT_S, self._never_introduced)
         try:
             async for message in messages:
-                self._take(message)
-            self.stream.end()
+                self._heard_at = self._loop.time()
+                if not self._link:
+                    too_late.cancel()
+                    self._open(message.observed)
+                self._uplink.say(self._link, message.observed)
+            self.stream.end(None if self._link else BadRequest.of(FIRST, NEVER_BEGAN))
         except RpcProblem as problem:
             self.stream.end(problem)
         except Exception as error:  # the root of this task: what cannot be read at all costs its own stream only
             log.event("message_unreadable", link=self._link, error=repr(error))
             self.stream.end(BadRequest.of("message", "could not be read: it is malformed or of another release"))
+        finally:
+            too_late.cancel()
 
-    def _take(self, message: Any) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
-        self._uplink.say(self._link, message.observed)
+    def _open(self, first: attach_pb2.Observed) -> None:
+        if not first.HasField("hello"):
+            raise BadRequest.of(FIRST, "is missing; the first message of a stream introduces the launcher")
+        self._link = self._uplink.open(self.stream)
+
+    def _never_introduced(self) -> None:
+        self.stream.end(BadRequest.of(FIRST, f"did not come within {HELLO_LIMIT_S:g} s"))
 
     def close(self) -> None:
         # our own ping gives a peer up only after this long; an end before it is the word of the peer's kernel

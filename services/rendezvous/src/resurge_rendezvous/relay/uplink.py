@@ -62,10 +62,9 @@ class Uplink:
 
     # launchers
 
-    def open(self) -> tuple[int, LauncherStream]:
-        """A link for one launcher, and what it is told. Raises Unready without a root, Overloaded when full."""
-        stream = LauncherStream()
-        return self._links.open(stream), stream
+    def open(self, stream: LauncherStream) -> int:
+        """A link for one launcher, told on this stream. Raises Unready without a root, Overloaded when full."""
+        return self._links.open(stream)
 
     def say(self, link: int, said: attach_pb2.Observed) -> None:
         """Pass on what a launcher said."""
@@ -109,7 +108,9 @@ class Uplink:
         call: Any = rendezvous_pb2_grpc.RendezvousServiceStub(channel).AttachMany(metadata=token_metadata(self._token))
         sender: asyncio.Task[None] | None = None
         try:
-            await call.write(relay_pb2.AttachManyRequest(protocol_version=PROTOCOL_VERSION, relay=self._name))
+            await call.write(
+                relay_pb2.AttachManyRequest(protocol_version=PROTOCOL_VERSION, relay=self._name, fills_places=True)
+            )
             self.channel, self._lost = channel, ""
             self._links.found()
             log.event("root_found", root=str(self._root))
@@ -146,6 +147,8 @@ class Uplink:
                     desired = attach_pb2.Desired()
                     desired.CopyFrom(shared.desired)
                     desired.revision = order.revision
+                    if order.HasField("base_rank"):
+                        desired.run.group_rank, desired.run.base_rank = order.group_rank, order.base_rank
                     stream.put_goal(desired)
         for answer in told.beat_replies:
             stream = self._links.down(answer.link)

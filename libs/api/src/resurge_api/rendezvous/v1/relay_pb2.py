@@ -26,7 +26,7 @@ from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 from resurge_api.rendezvous.v1 import attach_pb2 as resurge__api_dot_rendezvous_dot_v1_dot_attach__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%resurge_api/rendezvous/v1/relay.proto\x12\x19resurge_api.rendezvous.v1\x1a\x19google/protobuf/any.proto\x1a&resurge_api/rendezvous/v1/attach.proto\"S\n\x0cLinkObserved\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x35\n\x08observed\x18\x02 \x01(\x0b\x32#.resurge_api.rendezvous.v1.Observed\"G\n\x08LinkBeat\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12-\n\x04\x62\x65\x61t\x18\x02 \x01(\x0b\x32\x1f.resurge_api.rendezvous.v1.Beat\")\n\x08LinkGone\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x0f\n\x07\x62y_peer\x18\x02 \x01(\x08\"\xde\x01\n\x11\x41ttachManyRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\r\n\x05relay\x18\x02 \x01(\t\x12\x39\n\x08observed\x18\x03 \x03(\x0b\x32\'.resurge_api.rendezvous.v1.LinkObserved\x12\x32\n\x05\x62\x65\x61ts\x18\x04 \x03(\x0b\x32#.resurge_api.rendezvous.v1.LinkBeat\x12\x31\n\x04gone\x18\x05 \x03(\x0b\x32#.resurge_api.rendezvous.v1.LinkGone\"+\n\tLinkOrder\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\"v\n\rSharedDesired\x12\x33\n\x07\x64\x65sired\x18\x01 \x01(\x0b\x32\".resurge_api.rendezvous.v1.Desired\x12\x30\n\x02to\x18\x02 \x03(\x0b\x32$.resurge_api.rendezvous.v1.LinkOrder\"R\n\rLinkBeatReply\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x33\n\x05reply\x18\x02 \x01(\x0b\x32$.resurge_api.rendezvous.v1.BeatReply\"]\n\x07LinkEnd\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x0c\n\x04\x63ode\x18\x02 \x01(\r\x12\x0f\n\x07message\x18\x03 \x01(\t\x12%\n\x07\x64\x65tails\x18\x04 \x03(\x0b\x32\x14.google.protobuf.Any\"\xc1\x01\n\x12\x41ttachManyResponse\x12\x39\n\x07\x64\x65sired\x18\x01 \x03(\x0b\x32(.resurge_api.rendezvous.v1.SharedDesired\x12>\n\x0c\x62\x65\x61t_replies\x18\x02 \x03(\x0b\x32(.resurge_api.rendezvous.v1.LinkBeatReply\x12\x30\n\x04\x65nds\x18\x03 \x03(\x0b\x32\".resurge_api.rendezvous.v1.LinkEndb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%resurge_api/rendezvous/v1/relay.proto\x12\x19resurge_api.rendezvous.v1\x1a\x19google/protobuf/any.proto\x1a&resurge_api/rendezvous/v1/attach.proto\"S\n\x0cLinkObserved\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x35\n\x08observed\x18\x02 \x01(\x0b\x32#.resurge_api.rendezvous.v1.Observed\"G\n\x08LinkBeat\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12-\n\x04\x62\x65\x61t\x18\x02 \x01(\x0b\x32\x1f.resurge_api.rendezvous.v1.Beat\")\n\x08LinkGone\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x0f\n\x07\x62y_peer\x18\x02 \x01(\x08\"\xf4\x01\n\x11\x41ttachManyRequest\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\r\n\x05relay\x18\x02 \x01(\t\x12\x39\n\x08observed\x18\x03 \x03(\x0b\x32\'.resurge_api.rendezvous.v1.LinkObserved\x12\x32\n\x05\x62\x65\x61ts\x18\x04 \x03(\x0b\x32#.resurge_api.rendezvous.v1.LinkBeat\x12\x31\n\x04gone\x18\x05 \x03(\x0b\x32#.resurge_api.rendezvous.v1.LinkGone\x12\x14\n\x0c\x66ills_places\x18\x06 \x01(\x08\"y\n\tLinkOrder\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x17\n\ngroup_rank\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tbase_rank\x18\x04 \x01(\rH\x01\x88\x01\x01\x42\r\n\x0b_group_rankB\x0c\n\n_base_rank\"v\n\rSharedDesired\x12\x33\n\x07\x64\x65sired\x18\x01 \x01(\x0b\x32\".resurge_api.rendezvous.v1.Desired\x12\x30\n\x02to\x18\x02 \x03(\x0b\x32$.resurge_api.rendezvous.v1.LinkOrder\"R\n\rLinkBeatReply\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x33\n\x05reply\x18\x02 \x01(\x0b\x32$.resurge_api.rendezvous.v1.BeatReply\"]\n\x07LinkEnd\x12\x0c\n\x04link\x18\x01 \x01(\x04\x12\x0c\n\x04\x63ode\x18\x02 \x01(\r\x12\x0f\n\x07message\x18\x03 \x01(\t\x12%\n\x07\x64\x65tails\x18\x04 \x03(\x0b\x32\x14.google.protobuf.Any\"\xc1\x01\n\x12\x41ttachManyResponse\x12\x39\n\x07\x64\x65sired\x18\x01 \x03(\x0b\x32(.resurge_api.rendezvous.v1.SharedDesired\x12>\n\x0c\x62\x65\x61t_replies\x18\x02 \x03(\x0b\x32(.resurge_api.rendezvous.v1.LinkBeatReply\x12\x30\n\x04\x65nds\x18\x03 \x03(\x0b\x32\".resurge_api.rendezvous.v1.LinkEndb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,15 +40,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LINKGONE']._serialized_start=293
   _globals['_LINKGONE']._serialized_end=334
   _globals['_ATTACHMANYREQUEST']._serialized_start=337
-  _globals['_ATTACHMANYREQUEST']._serialized_end=559
-  _globals['_LINKORDER']._serialized_start=561
-  _globals['_LINKORDER']._serialized_end=604
-  _globals['_SHAREDDESIRED']._serialized_start=606
-  _globals['_SHAREDDESIRED']._serialized_end=724
-  _globals['_LINKBEATREPLY']._serialized_start=726
-  _globals['_LINKBEATREPLY']._serialized_end=808
-  _globals['_LINKEND']._serialized_start=810
-  _globals['_LINKEND']._serialized_end=903
-  _globals['_ATTACHMANYRESPONSE']._serialized_start=906
-  _globals['_ATTACHMANYRESPONSE']._serialized_end=1099
+  _globals['_ATTACHMANYREQUEST']._serialized_end=581
+  _globals['_LINKORDER']._serialized_start=583
+  _globals['_LINKORDER']._serialized_end=704
+  _globals['_SHAREDDESIRED']._serialized_start=706
+  _globals['_SHAREDDESIRED']._serialized_end=824
+  _globals['_LINKBEATREPLY']._serialized_start=826
+  _globals['_LINKBEATREPLY']._serialized_end=908
+  _globals['_LINKEND']._serialized_start=910
+  _globals['_LINKEND']._serialized_end=1003
+  _globals['_ATTACHMANYRESPONSE']._serialized_start=1006
+  _globals['_ATTACHMANYRESPONSE']._serialized_end=1199
 # @@protoc_insertion_point(module_scope)

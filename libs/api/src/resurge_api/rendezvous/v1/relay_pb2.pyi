@@ -33,26 +33,32 @@ class LinkGone(_message.Message):
     def __init__(self, link: _Optional[int] = ..., by_peer: bool = ...) -> None: ...
 
 class AttachManyRequest(_message.Message):
-    __slots__ = ("protocol_version", "relay", "observed", "beats", "gone")
+    __slots__ = ("protocol_version", "relay", "observed", "beats", "gone", "fills_places")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     RELAY_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_FIELD_NUMBER: _ClassVar[int]
     BEATS_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
+    FILLS_PLACES_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     relay: str
     observed: _containers.RepeatedCompositeFieldContainer[LinkObserved]
     beats: _containers.RepeatedCompositeFieldContainer[LinkBeat]
     gone: _containers.RepeatedCompositeFieldContainer[LinkGone]
-    def __init__(self, protocol_version: _Optional[int] = ..., relay: _Optional[str] = ..., observed: _Optional[_Iterable[_Union[LinkObserved, _Mapping]]] = ..., beats: _Optional[_Iterable[_Union[LinkBeat, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[LinkGone, _Mapping]]] = ...) -> None: ...
+    fills_places: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., relay: _Optional[str] = ..., observed: _Optional[_Iterable[_Union[LinkObserved, _Mapping]]] = ..., beats: _Optional[_Iterable[_Union[LinkBeat, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[LinkGone, _Mapping]]] = ..., fills_places: bool = ...) -> None: ...
 
 class LinkOrder(_message.Message):
-    __slots__ = ("link", "revision")
+    __slots__ = ("link", "revision", "group_rank", "base_rank")
     LINK_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_RANK_FIELD_NUMBER: _ClassVar[int]
+    BASE_RANK_FIELD_NUMBER: _ClassVar[int]
     link: int
     revision: int
-    def __init__(self, link: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
+    group_rank: int
+    base_rank: int
+    def __init__(self, link: _Optional[int] = ..., revision: _Optional[int] = ..., group_rank: _Optional[int] = ..., base_rank: _Optional[int] = ...) -> None: ...
 
 class SharedDesired(_message.Message):
     __slots__ = ("desired", "to")

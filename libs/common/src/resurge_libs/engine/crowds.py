@@ -1,0 +1,67 @@
+"""What an engine does for floods: events that wait together are stepped together, digests of large states are rationed.
+
+Decides nothing: which events may go together, and what stands for them, its machine's package says.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from resurge_libs.core import codec
+from resurge_libs.core.instant import Instant
+from resurge_libs.engine.outlet import Asked
+from resurge_libs.engine.ports import Clock, Entry
+
+CHEAP_DIGEST_S = 0.002
+"""A digest that takes no longer is made for every batch."""
+DIGEST_SHARE = 0.05
+"""Share of the time that longer ones may take."""
+
+
+class Crowds(Protocol):
+    """Which events of a machine may be stepped together, and the event that stands for several."""
+
+    def takes(self, event: Any) -> bool:
+        """Whether this one may be."""
+        ...
+
+    def of(self, events: Sequence[Any]) -> Any:
+        """The event for all of them, in order."""
+        ...
+
+
+def next_group(inbox: deque[Asked], most: int, crowds: Crowds | None) -> list[Asked]:
+    """The first event of the inbox, with those behind it that may be stepped together with it."""
+    group = [inbox.popleft()]
+    if crowds is not None and crowds.takes(group[0].event):
+        while len(group) < most and inbox and crowds.takes(inbox[0].event):
+            group.append(inbox.popleft())
+    return group
+
+
+class RationedDigest:
+    """Digests of a growing state. One that is left out is made up for by the next: it is of all that came before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._digester = codec.Digester()
+        self._not_before = Instant(float("-inf"))
+
+    def of(self, durable: Any) -> bytes:
+        """The digest, whatever it costs."""
+        return self._digester.digest(durable)
+
+    def on(self, last: Entry, durable: Any) -> Entry:
+        """The last entry of a batch with the digest: hashing what a thousand joins change costs more than the joins, so
+        it has none where digests of a large state took their share of the time already."""
+        began = self._clock.monotonic()
+        if began < self._not_before:
+            return last
+        digest = self._digester.digest(durable)
+        ended = self._clock.monotonic()
+        if ended - began > CHEAP_DIGEST_S:
+            self._not_before = Instant(ended + (ended - began) / DIGEST_SHARE)
+        return replace(last, state_digest=digest)
