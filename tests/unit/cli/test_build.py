@@ -12,9 +12,10 @@ from resurge_launcher.commands.build import (
     run_settings,
     token_of,
 )
+from resurge_launcher.commands.machine import machine_id
 from resurge_launcher.commands.sources import resolve
 from resurge_launcher.flags import BY_NAME
-from resurge_launcher.settings import EntryKind
+from resurge_launcher.settings import EntryKind, MachineId
 from resurge_launcher.usage import UsageProblem
 
 
@@ -225,3 +226,59 @@ def test_a_secret_with_a_line_end_is_refused_at_start():
 )  # fmt: skip
 def test_programs_that_are_not_there(script, command, given):
     assert refusal(script, command=command, **given).field.startswith(("training", "program"))
+
+
+def test_exclusion_settings_reach_the_job_and_the_control_plane(script, tmp_path):
+    excluding = build(script).excluding
+    assert (excluding.max_share, excluding.window_s, excluding.file, excluding.then.value) == (
+        0.2,
+        3600.0,
+        None,
+        "park",
+    )
+    given = {"max_excluded_share": "0.5", "exclusion_window_s": "10m", "on_excluded": "exit"}
+    settings = build(script, exclusion_file=str(tmp_path / "out"), **given)
+    excluding = settings.excluding
+    assert (excluding.max_share, excluding.window_s, excluding.then.value) == (0.5, 600.0, "exit")
+    assert settings.control_environ["RESURGE_RENDEZVOUS__EXCLUSION_FILE"] == str(tmp_path / "out")
+    assert "RESURGE_RENDEZVOUS__EXCLUSION_FILE" not in build(script).control_environ
+
+
+def test_an_exclusion_file_that_nobody_here_writes_is_said(script):
+    given = {"nnodes": "2", "rdzv_endpoint": "elsewhere:1", "rdzv_conf": "is_host=false", "exclusion_file": "out"}
+    said = " ".join(build(script, {"RESURGE_JOB_TOKEN": "x"}, **given).notices)
+    assert "--exclusion-file has no effect here" in said and "RESURGE_RENDEZVOUS__EXCLUSION_FILE" in said
+
+
+def test_the_machine_is_the_one_that_was_given_else_the_systems_own(script, monkeypatch):
+    monkeypatch.setattr("resurge_launcher.commands.machine.machine_id", lambda: "0" * 32)
+    assert build(script).machine == MachineId("0" * 32)
+    assert build(script, {"RESURGE_MACHINE_ID": "node7.rack2"}).machine == MachineId("node7.rack2", is_given=True)
+    problem = refusal(script, {"RESURGE_MACHINE_ID": "two words"})
+    assert problem.field == "RESURGE_MACHINE_ID" and "is no machine id" in problem.problem
+
+
+@pytest.mark.parametrize(
+    ("written", "found"), [("0123456789abcdef" * 2 + "\n", "0123456789abcdef" * 2), ("uninitialized\n", ""), ("", "")]
+)
+def test_a_machine_id_is_what_the_installation_left(tmp_path, written, found):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "machine-id").write_text(written)
+    assert machine_id(tmp_path) == found
+    assert machine_id(tmp_path / "nowhere") == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "pattern", "domain"),
+    [
+        ("block2.node17", "block.node", "block2"),
+        ("s0.s3.node17", "switch.switch.node", "s0.s3"),
+        ("node17", "node", ""),
+        ("s0.s[1-2].node17", "switch.node", ""),  # not what the pattern says
+        ("", "", ""),
+    ],
+)
+def test_the_domain_is_slurms_topology_without_the_node(script, address, pattern, domain):
+    slurm = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
+    assert build(script, slurm).domain == domain
+    assert build(script, slurm, domain="mine").domain == "mine"

@@ -132,6 +132,26 @@ def test_nodes_as_json(capsys, state):
     assert {row["node_id"] for row in json.loads(out)} == {"n0", "n1", "n2"}
 
 
+def test_nodes_show_who_is_out_until_when_and_what_is_held_against_them(capsys, state):
+    plain = told(capsys, "nodes", "--state-dir", str(state))[1]
+    assert "excluded until" not in plain and "offences" not in plain, "what nobody has gets no column"
+    out = rendezvous_pb2.Exclusion(node_id="n3", host="d", by="ann@desk", because=ids_pb2.Because(sentence="fans"))
+    out.until.FromSeconds(1_700_000_000)
+    gone = rendezvous_pb2.Exclusion(node_id="n4", host="e", by="policy", because=ids_pb2.Because(sentence="3 faults"))
+    kept = ids_pb2.Because(code="WOULD_EXCLUDE", sentence="too few would be left")
+    more = [
+        rendezvous_pb2.Node(node_id="n3", standing=rendezvous_pb2.NODE_STANDING_EXCLUDED, host="d", exclusion=out),
+        rendezvous_pb2.Node(node_id="n5", standing=rendezvous_pb2.NODE_STANDING_SPARE, would_exclude=kept, offences=2),
+    ]
+    write_job(state, job(nodes=more, exclusions=[out, gone]))
+    lines = told(capsys, "nodes", "--state-dir", str(state))[1].splitlines()
+    assert "excluded until" in lines[0] and "offences" in lines[0]
+    row = {line.split()[0]: line for line in lines[1:]}
+    assert "2023-11-14 22:13:20 UTC" in row["n3"] and "fans (ann@desk)" in row["n3"]
+    assert " 2 " in row["n5"] and "WOULD_EXCLUDE: too few would be left" in row["n5"]
+    assert lines[-1] == "e, then n4, is excluded until readmitted: 3 faults (policy)"
+
+
 def test_verdict_of_a_job_that_goes_on_ends_with_1(capsys, state):
     code, out, err = told(capsys, "verdict", "--state-dir", str(state), "--exit-code")
     assert (code, out) == (1, "")

@@ -105,3 +105,14 @@ def test_job_and_node_ids_are_good_in_paths():
             values.job_id(text)
         with pytest.raises(values.Wrong):
             values.node_id(text * 2)
+
+
+def test_shares():
+    assert [values.share(text) for text in ("0", "0.2", "1", "1e-3")] == [0.0, 0.2, 1.0, 0.001]
+
+
+@pytest.mark.parametrize("text", ["", "20%", "-0.1", "1.01", "nan", "inf"])
+def test_shares_refused(text):
+    with pytest.raises(values.Wrong) as wrong:
+        values.share(text)
+    assert wrong.value.right == "Give a number from 0 to 1, for example 0.2."
