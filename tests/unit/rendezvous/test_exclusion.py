@@ -10,6 +10,7 @@ from resurge_libs.core.ids import NodeId, RequestId
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import VerdictKind
 from resurge_rendezvous.core import model as m
+from resurge_rendezvous.core.exclusions import offence_counts, offences_of
 from resurge_rendezvous.core.facts import NodeExcluded, NodeReadmitted, OffenceNoted, Terminated, WouldExclude
 from resurge_rendezvous.core.identity import Identity, same_machine
 from resurge_rendezvous.core.views import job_view
@@ -307,6 +308,19 @@ def test_an_offence_counts_in_a_new_attempt_and_under_a_new_name():
     fault(d, "n1")
     d.hello("n8", boot_id="boot-n1")
     assert {node.node: node.offences for node in job_view(d.state).nodes}["n8"] == 1
+
+
+def test_counting_for_all_nodes_at_once_finds_the_same_as_looking_one_by_one():
+    d = started(Desk(spec(max_nodes=6)), "n2")
+    for _ in range(2):
+        fault(d, "n1")
+        d.proven(*members(d))
+    fault(d, "n0")
+    d.hello("n8", boot_id="boot-n1", host="elsewhere")
+    d.hello("n9", boot_id="boot-n9", host="n0")
+    counts = offence_counts(d.job)
+    assert counts == {"n0": 1, "n1": 2, "n8": 2, "n9": 1}
+    assert all(counts.get(entry.node, 0) == len(offences_of(d.job, entry.identity)) for entry in d.job.nodes)
 
 
 # --- too few nodes

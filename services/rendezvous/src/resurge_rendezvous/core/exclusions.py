@@ -89,6 +89,27 @@ def offences_of(job: Job, identity: Identity) -> tuple[Offence, ...]:
     return tuple(one for one in job.offences if same_machine(one.identity, identity))
 
 
+def offence_counts(job: Job) -> dict[str, int]:
+    """How many faults are held against the machine of each node; only nodes with some. One look at all nodes, however
+    many offences there are: two identities of one machine have at least one of their parts in common."""
+    by_part: dict[str, set[int]] = {}
+    for number, one in enumerate(job.offences):
+        for part in _parts(one.identity):
+            by_part.setdefault(part, set()).add(number)
+    counts: dict[str, int] = {}
+    for entry in job.nodes if by_part else ():
+        near = {number for part in _parts(entry.identity) for number in by_part.get(part, ())}
+        count = sum(same_machine(job.offences[number].identity, entry.identity) for number in near)
+        if count:
+            counts[entry.node] = count
+    return counts
+
+
+def _parts(identity: Identity) -> tuple[str, ...]:
+    named = (("n", identity.node), ("h", identity.host), ("m", identity.machine_id), ("b", identity.boot_id))
+    return tuple(kind + value for kind, value in named if value)
+
+
 def automatic_since(job: Job, since: Wall) -> int:
     """How many machines verdicts have excluded since then, also if they were readmitted."""
     return sum(wall >= since for wall in job.exclusion_walls)

@@ -11,7 +11,7 @@ from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, 
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import Because, Reason
-from resurge_rendezvous.core.exclusions import every_exclusion, offences_of
+from resurge_rendezvous.core.exclusions import every_exclusion, offence_counts, offences_of
 from resurge_rendezvous.core.job import (
     Assignment,
     Ended,
@@ -107,6 +107,7 @@ def job_view(state: RdzvState) -> JobView:
     phase, because = _phase(state)
     incident = job.open_incident
     formation = job.running_formation or job.last_formation
+    offences = offence_counts(job)
     return JobView(
         spec=job.spec,
         token=job.token if job.spec is not None else None,
@@ -115,7 +116,7 @@ def job_view(state: RdzvState) -> JobView:
         because=because,
         restarts_spent=job.restarts_spent,
         incident=incident.incident if incident is not None else None,
-        nodes=tuple(node_view(state, entry) for entry in sorted(job.nodes, key=order_key)),
+        nodes=tuple(node_view(state, entry, offences.get(entry.node, 0)) for entry in sorted(job.nodes, key=order_key)),
         decision=job.stage.decision if isinstance(job.stage, Ended) else None,
         recommendations=job.recommendations,
         all_acknowledged=isinstance(job.stage, Ended) and len(seen.unacknowledged) == 0,
@@ -160,8 +161,8 @@ def _phase(state: RdzvState) -> tuple[JobPhase, Because]:
             assert_never(job.stage)
 
 
-def node_view(state: RdzvState, entry: NodeEntry) -> NodeView:
-    """One node for observers."""
+def node_view(state: RdzvState, entry: NodeEntry, offences: int | None = None) -> NodeView:
+    """One node for observers; `offences` where they have been counted already."""
     job, seen = state.durable, state.volatile
     seat = seen.seats.get(entry.node)
     place = seen.members.get(entry.node) if job.running_formation is not None else None
@@ -183,7 +184,7 @@ def node_view(state: RdzvState, entry: NodeEntry) -> NodeView:
         because=because,
         exclusion=MachineExclusion(entry.identity, entry.exclusion) if entry.exclusion is not None else None,
         would_exclude=entry.would_exclude,
-        offences=len(offences_of(job, entry.identity)) if job.offences else 0,
+        offences=len(offences_of(job, entry.identity)) if offences is None else offences,
         machine_id=entry.machine_id,
     )
 
