@@ -23,6 +23,7 @@ STARTED_LIMIT_S = {"1x4": 0.15, "2x2": 0.3}
 WARM_TIMES_SOONER = 5.0
 MIN_KILLS = 7
 MIN_KNOWN_KILLS = 300
+UNCOVERED_LIMIT_PCT = 5.0
 NODE_LOSS_LIMIT_S = {"rst": 3.0, "silent": 5.0 + 2.0}
 """The second one is the default lease and two seconds."""
 
@@ -41,6 +42,8 @@ class Results:
     """Of launches: from the command on."""
     node_losses: dict[str, list[float]] = field(default_factory=dict)
     footprint: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    where: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    """Milliseconds of a recovery by phase, from the durable records of our own systems."""
     exit_codes: dict[tuple[str, str], list] = field(default_factory=dict)
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -83,11 +86,17 @@ def _table(results: Results) -> None:
             print(f"{cell:12s} {TITLES[phase]:26s}{cells}{ratio:>9s}  {counts}")
     for (system, cell), (rss, cpu) in results.footprint.items():
         print(f"{cell:12s} {system:10s} beside the workers, per node: {rss:.0f} MiB resident, {cpu:.1f} % of a core")
+    for (system, cell), phases in results.where.items():
+        if phases:
+            told = ", ".join(f"{name} {ms:g}" for name, ms in phases.items() if name != "uncovered_pct")
+            print(
+                f"{cell:12s} {system:10s} milliseconds by its trace: {told}; {phases['uncovered_pct']:g} % in no span"
+            )
     for how, seconds in results.node_losses.items():
         print(f"2x2 and a spare, node lost ({how}): all new workers started {statistics.median(seconds):.2f} s")
     for system, seconds in results.launches.items():
-        step_s = statistics.median(results.first_steps.get(system, [float("nan")]))
-        started_s = statistics.median(seconds)
+        steps = results.first_steps.get(system)
+        step_s, started_s = statistics.median(steps) if steps else float("nan"), statistics.median(seconds)
         print(
             f"launch {system:10s} command to all of 1x4 started: {started_s:.2f} s, to the first step: {step_s:.2f} s"
         )
@@ -121,19 +130,37 @@ def _targets(results: Results) -> list[tuple[bool | None, str]]:
             ratio = min(theirs) / mine if theirs and mine else None
             what = f"{cell}: {ours}: first step {times:g} times sooner than the faster peer's ({_rounded(ratio, 1)})"
             rows.append((None if ratio is None else ratio >= times, what))
+    rows += _trace_targets(results)
     rows += _launch_targets(results)
-    for how, limit in NODE_LOSS_LIMIT_S.items():
-        seconds = results.node_losses.get(how)
-        ours = statistics.median(seconds) if seconds else None
-        theirs = _rounded(statistics.median(results.node_losses.get("nvrx", [float("nan")])), 2)
-        what = f"node lost ({how}): all started in <= {limit:g} s ({_rounded(ours, 2)} s; nvrx {theirs} s)"
-        rows.append((None if ours is None else ours <= limit, what))
+    rows += _node_loss_targets(results)
     for system, cell in results.kills:
         if system in (OURS, COLD):
             enough = len(results.kills[system, cell]) >= max(MIN_KILLS, results.wanted_kills)
             codes = results.exit_codes.get((system, cell))
             rows.append((enough, f"{cell}: recovered from every kill, at least {MIN_KILLS}"))
             rows.append((codes is not None and set(codes) == {0}, f"{cell}: the job ended with 0 afterwards ({codes})"))
+    return rows
+
+
+def _trace_targets(results: Results) -> list[tuple[bool | None, str]]:
+    rows: list[tuple[bool | None, str]] = []
+    for (system, cell), phases in results.where.items():
+        if phases:
+            worst = phases["uncovered_pct"]
+            what = f"{cell}: {system}: the trace covers 95 % of every recovery ({worst:g} % in no span)"
+            rows.append((worst <= UNCOVERED_LIMIT_PCT, what))
+    return rows
+
+
+def _node_loss_targets(results: Results) -> list[tuple[bool | None, str]]:
+    rows: list[tuple[bool | None, str]] = []
+    for how, limit in NODE_LOSS_LIMIT_S.items():
+        seconds = results.node_losses.get(how)
+        ours = statistics.median(seconds) if seconds else None
+        lost = results.node_losses.get("nvrx")
+        theirs = _rounded(statistics.median(lost), 2) if lost else None
+        what = f"node lost ({how}): all started in <= {limit:g} s ({_rounded(ours, 2)} s; nvrx {theirs} s)"
+        rows.append((None if ours is None else ours <= limit, what))
     return rows
 
 
@@ -177,6 +204,7 @@ def _figures(results: Results) -> dict:
         "workers_started_s": per_cell("workers_started_s"),
         "process_group_ready_s": per_cell("process_group_ready_s"),
         "first_step_s": per_cell("first_step_s"),
+        "trace_ms": {f"{cell} {system}": phases for (system, cell), phases in results.where.items() if phases},
         "node_loss_started_s": {how: median(results.node_losses.get(how)) for how in ("rst", "silent", "nvrx")},
         "launch_s": {name: median(results.launches.get(name)) for name in (OURS, COLD, "torchrun")},
         "launch_first_step_s": {name: median(results.first_steps.get(name)) for name in (OURS, COLD, "torchrun")},

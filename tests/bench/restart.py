@@ -28,6 +28,7 @@ from tests.bench.known import measure_known
 from tests.bench.peers import PeerMissing
 from tests.bench.report import Results, report
 from tests.bench.systems import ColdResurge, Nvrx, Plan, Resurge, ResurgeMissing, System, Torchrun
+from tests.bench.where import where_the_time_goes
 
 SYSTEMS = {"torchrun": Torchrun, "nvrx": Nvrx, "resurge": Resurge, "cold": ColdResurge}
 PHASES = {"workers_started_s": "started", "process_group_ready_s": "process_group", "first_step_s": "step"}
@@ -120,6 +121,7 @@ def measure_cell(systems: list[System], cell: str, kills: int, out: Path, result
                 print(f"  {cell} kill {kill + 1} of rank {victim} {system.name:9s} {shown}", flush=True)
         for name, job in jobs.items():
             results.exit_codes[name, cell] = job.stop()
+            results.where[name, cell] = where_the_time_goes(job.out / "state")
     finally:
         for job in jobs.values():
             job.kill()
