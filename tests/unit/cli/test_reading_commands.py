@@ -11,7 +11,7 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_launcher.cli import main
-from resurge_launcher.views.explanation import replayed_by_default
+from resurge_launcher.views.replay import replayed_by_default
 from resurge_launcher.views.report import ledger_view
 from resurge_libs.rpc.records import append_recovery, write_job
 from tests.recovery_sample import all_three, ended_job, killed_rank

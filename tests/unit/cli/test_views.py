@@ -11,10 +11,11 @@ from rich.console import Console
 
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_launcher.views.explanation import explanation_lines, replayed_by_default
+from resurge_launcher.views.explanation import explanation_lines
 from resurge_launcher.views.html import page
 from resurge_launcher.views.model import CONTROL_PLANE, as_json, duration, view_of
 from resurge_launcher.views.perfetto import chrome_trace
+from resurge_launcher.views.replay import replayed_by_default
 from resurge_launcher.views.table import recoveries_table
 from tests.recovery_sample import all_three, killed_rank, recovery, span
 

@@ -14,7 +14,9 @@ from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher.commands.control import Place, ask, find_place, place_options, recoveries_at
 from resurge_launcher.usage import CommandFailed, UsageProblem, unknown
-from resurge_launcher.views.explanation import explanation_lines, replayed_by_default
+from resurge_launcher.views.explanation import explanation_lines
+from resurge_launcher.views.replay import replayed_by_default
+from resurge_libs.core.verdict import SOURCE_DEFAULT
 
 
 @click.command("explain")
@@ -51,6 +53,8 @@ def chosen(records: Sequence[rendezvous_pb2.Recovery], name: str | None) -> rend
 
 def explained(place: Place, record: rendezvous_pb2.Recovery) -> tuple[str, policy_pb2.ExplainResponse]:
     """Who replayed the incident, and the answer."""
+    if record.verdict.source == SOURCE_DEFAULT:  # by the rules that decided
+        return "the default rules, which had decided", replayed_by_default(record.incident)
     if place.endpoint is not None:
         try:
             return "the restart policy", ask(

@@ -17,7 +17,8 @@ from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind, Verdic
 def exclusion_leaves_too_few(view: IncidentView, rules: VerdictRules) -> Verdict | None:
     """A machine that is to go stays when no round could be formed without it; the verdict says so."""
     culprit = view.culprit
-    if culprit is None or culprit.is_enough or view.budget.is_exhausted or why_kept(view, rules) is not None:
+    spent = view.budget.is_exhausted or (view.cause_budget is not None and view.cause_budget.is_exhausted)
+    if culprit is None or culprit.is_enough or spent or why_kept(view, rules) is not None:
         return None
     sentence = (
         f"{told(view, culprit, rules)}, and is kept: without it {culprit.nodes_left} nodes are left, and "
