@@ -22,6 +22,7 @@ from tests.demo.cluster import (
     DemoFailed,
     require,
 )
+from tests.demo.obstacles import Obstacles
 from tests.demo.ranks import Crew
 
 STEPS = 360
@@ -36,8 +37,9 @@ LOG_TAIL_LINES = 15
 class Story:
     """Tells the acts in order and checks what each promises."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, obstacles: Obstacles | None = None) -> None:
         self.cluster = cluster
+        self.obstacles = obstacles
         self.began_s = time.monotonic()
         self.culprits: list[str] = []
         self.next_step = _after_checkpoint(STEPS_BETWEEN_FAULTS)
@@ -67,12 +69,18 @@ class Story:
 
     def start(self) -> None:
         """Control plane, two nodes, a spare."""
+        if self.obstacles is not None:
+            self.obstacles.before_the_start()
+            self.cluster.cycles = self.obstacles.cycles
+            self.say("nothing that is written for people can be written: records, reports, traces, output")
         self.cluster.start_control()
         self.cluster.start_launchers()
         nodes = f"{', '.join(NODES)}, one of them a spare"
         self.say(f"control plane at {self.cluster.endpoint}; nodes {nodes}; {RANKS_PER_NODE} ranks each")
         crew = self.cluster.wait_for_step(1, limit_s=90)
         self.say(f"all {RANKS} ranks train on {' and '.join(sorted(crew.nodes))}, {self.cluster.steps} steps to go")
+        if self.obstacles is not None:
+            self.obstacles.once_it_runs()
 
     def kill_a_rank(self) -> None:
         """SIGKILL of a rank."""
@@ -181,6 +189,9 @@ class Story:
         self.lose_control_in_a_recovery()
         disturbed = self.finish()
         self.tell_recoveries()
+        if self.obstacles is not None:
+            self.say("what was said about that:")
+            print(*(f"   {sentence}" for sentence in self.obstacles.said()), sep="\n", flush=True)
         self.compare(disturbed)
 
 
@@ -214,12 +225,13 @@ def main() -> int:
     """Tell the story in a temporary folder; it is kept when the story fails, or when that is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="keep logs, journal and checkpoints")
+    parser.add_argument("--unwritable", action="store_true", help="let no record, report or log be written")
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="resurge-demo-"))
     cluster = Cluster(folder, STEPS, STEP_S)
     failure = ""
     try:
-        Story(cluster).tell()
+        Story(cluster, Obstacles(folder) if told.unwritable else None).tell()
     except (DemoFailed, NeverHappened, OSError, ValueError) as error:
         failure = str(error)
     finally:

@@ -48,6 +48,8 @@ class Cluster:
         self.step_s = step_s
         self.endpoint = f"127.0.0.1:{_free_port()}"
         self.run_dirs = {node: folder / node for node in NODES}
+        self.cycles: Path | None = None
+        """Where the records of cycles are to go, if anywhere else than in the state directory."""
         self.control: subprocess.Popen[bytes] | None = None
         self.launchers: dict[str, subprocess.Popen[bytes]] = {}
         self._seen_pids: set[int] = set()
@@ -72,6 +74,7 @@ class Cluster:
             where = ["--rdzv-endpoint", self.endpoint, "--rdzv-conf", "is_host=false", "--node-id", node]
             where += ["--node-rank", str(rank), "--run-dir", str(self.run_dirs[node])]
             where += ["--local-addr", "127.0.0.1", "--log-dir", str(self.folder / f"logs-{node}")]
+            where += ["--ft-cycle-info-dir", str(self.cycles)] if self.cycles is not None else []
             size = ["--nnodes", "2:3", "--nproc-per-node", str(RANKS_PER_NODE), "--max-restarts", "8"]
             command = [*RESURGE, "run", *where, *size, "--rdzv-id", JOB, str(TRAIN), *self._training("disturbed")]
             self.launchers[node] = self._start(node, [*command, "--step-seconds", str(self.step_s)])
@@ -117,8 +120,12 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "RESURGE_MACHINE_ID": name},  # each launcher stands for a machine of its own
+                # each launcher stands for a machine of its own
+                env={**os.environ, "RESURGE_MACHINE_ID": name, **self._cycles_variable()},
             )
+
+    def _cycles_variable(self) -> dict[str, str]:
+        return {} if self.cycles is None else {"RESURGE_RENDEZVOUS__CYCLE_INFO_DIR": str(self.cycles)}
 
     def _is_our_worker(self, pid: int) -> bool:
         try:

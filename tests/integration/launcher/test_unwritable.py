@@ -57,6 +57,8 @@ class Job:
         self.state_dir = folder / "state"
         self.state_dir.mkdir()
         self.cycles = folder / "cycles"
+        self.excluded = folder / "excluded"
+        """The list of excluded hosts; its JSON form beside it is written first."""
         self.run_dir = Path(tempfile.mkdtemp(prefix="resurge-"))
         self._mounts: list[Path] = []
         self._descriptors: list[int] = []
@@ -71,7 +73,8 @@ class Job:
         script.write_text(PROGRAM)
         command = [sys.executable, "-m", "resurge_launcher", "run", "--state-dir", str(self.state_dir), "--warm", "off"]
         command += ["--rdzv-id", "job", "--run-dir", str(self.run_dir), "--nproc-per-node", "2", "--max-restarts", "2"]
-        command += ["--ft-cycle-info-dir", str(self.cycles), str(script), str(self.folder), *map(str, vanish)]
+        command += ["--ft-cycle-info-dir", str(self.cycles), "--exclusion-file", str(self.excluded / "hosts")]
+        command += [str(script), str(self.folder), *map(str, vanish)]
         output = self.folder / "launcher.log"
         with output.open("ab") as file:
             code = subprocess.run(
@@ -160,10 +163,10 @@ def test_with_something_else_in_every_place_the_job_recovers_and_says_each_once(
     for path in (*files, job.state_dir / "control.json"):
         path.mkdir()
         (path / "in the way").touch()
-    for path in (job.logs, job.cycles):
+    for path in (job.logs, job.cycles, job.excluded):
         path.write_text("in the way")
     said = job.run()
-    told_once(said, *files, job.logs / "job", job.cycles)
+    told_once(said, *files, job.logs / "job", job.cycles, job.excluded / "hosts")
     assert said.count("control_not_announced") == 1
     assert said.count("cycle_record_not_there") == 1
     assert "[rank 1] rank 1 of cycle 2" in said, "output is on the terminal all the same"
@@ -172,7 +175,7 @@ def test_with_something_else_in_every_place_the_job_recovers_and_says_each_once(
 
 def test_with_every_disk_full_the_job_recovers_and_says_each_once(job: Job):
     full = job.folder / "full"
-    for path in (full, job.logs, job.cycles):
+    for path in (full, job.logs, job.cycles, job.excluded):
         job.mount(path, "size=64k,mode=755")
         (path / "ballast").write_bytes(b"")
         with (path / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
@@ -182,7 +185,8 @@ def test_with_every_disk_full_the_job_recovers_and_says_each_once(job: Job):
     for name in ("recoveries.jsonl", "spans.jsonl"):
         (job.state_dir / name).symlink_to("/dev/full")
     said = job.run()
-    told_once(said, job.state_dir / "recoveries.jsonl", job.state_dir / "spans.jsonl", job.cycles)
+    reports = (job.state_dir / name for name in ("recoveries.jsonl", "spans.jsonl"))
+    told_once(said, *reports, job.cycles, job.excluded / "hosts")
     assert "No space left on device" in said
     assert "[rank 1] rank 1 of cycle 2" in said
     quick(job)
@@ -190,14 +194,14 @@ def test_with_every_disk_full_the_job_recovers_and_says_each_once(job: Job):
 
 def test_with_every_directory_read_only_the_job_recovers_and_says_each_once(job: Job):
     locked = job.folder / "locked"
-    for path in (locked, job.logs, job.cycles):
+    for path in (locked, job.logs, job.cycles, job.excluded):
         job.mount(path, "size=64k,mode=755")
         job.remount_read_only(path)
     for name in ("recoveries.jsonl", "spans.jsonl", "control-plane.log"):
         (job.state_dir / name).symlink_to(locked / name)
     said = job.run()
     names = ("recoveries.jsonl", "spans.jsonl", "control-plane.log")
-    told_once(said, *(job.state_dir / name for name in names), job.logs / "job", job.cycles)
+    told_once(said, *(job.state_dir / name for name in names), job.logs / "job", job.cycles, job.excluded / "hosts")
     assert "Read-only file system" in said and "[rank 1] rank 1 of cycle 2" in said
     quick(job)
 
@@ -211,12 +215,12 @@ def test_directories_that_vanish_while_the_job_runs_keep_nobody_from_recovering(
 
 def test_directories_that_hang_for_ever_delay_one_start_and_hold_up_no_end(job: Job):
     hanging = job.folder / "hanging"
-    for path in (hanging, job.logs, job.cycles):
+    for path in (hanging, job.logs, job.cycles, job.excluded):
         job.mount_hanging(path)
     for name in ("recoveries.jsonl", "spans.jsonl"):
         (job.state_dir / name).symlink_to(hanging / name)
     said = job.run()
-    told_once(said, job.state_dir / "recoveries.jsonl", job.logs / "job", job.cycles)
+    told_once(said, job.state_dir / "recoveries.jsonl", job.logs / "job", job.cycles, job.excluded / "hosts")
     assert said.count("spans_not_exported") == 1 and f"sink={job.state_dir / 'spans.jsonl'} " in said
     assert said.count("cycle_record_not_there") == 1
     assert "[rank 1] rank 1 of cycle 2" in said

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from resurge_launcher.commands import machine
 from resurge_launcher.commands.build import (
     RUN_DIR_BYTES,
     Surroundings,
@@ -282,3 +285,13 @@ def test_the_domain_is_slurms_topology_without_the_node(script, address, pattern
     slurm = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
     assert build(script, slurm).domain == domain
     assert build(script, slurm, domain="mine").domain == "mine"
+
+
+def test_a_directory_that_hangs_is_named_and_keeps_nobody_waiting():
+    back = threading.Event()
+    try:
+        assert machine.within(0.05, lambda: str(back.wait(20))) == "has not answered for 0.05 s"
+    finally:
+        back.set()
+    assert machine.within(5, lambda: "is not a directory") == "is not a directory"
+    assert machine.within(5, lambda: None) is None

@@ -34,6 +34,8 @@ from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.endpoint import UNIX_PATH_LIMIT, Endpoint, token_flaw
 
+DIRECTORY_LIMIT_S = 5.0
+"""How long a file system may take to answer before anything is started."""
 RUN_DIR_BYTES = 60
 """The longest run directory: the names of sockets in it follow."""
 STATE_ROOM_BYTES = 256 * 1024
@@ -139,7 +141,8 @@ def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
         if not resolved[name].is_given and (why := machine.why_not_own(root)) is not None:
             raise UsageProblem(resolved[name].field, f"{root} cannot be used: {why}", "Name a directory of your own.")
     logs, state = settings.log_dir, settings.state_dir if needs_state else None
-    if logs is not None and (why := machine.why_not_writable(logs)) is not None:
+    limit_s = DIRECTORY_LIMIT_S
+    if logs is not None and (why := machine.within(limit_s, lambda: machine.why_not_writable(logs))) is not None:
         raise UsageProblem(resolved["log_dir"].field, f"{logs} cannot be used: {why}", "Name one that you may write.")
     # what a job keeps is nobody else's to read
     if state is not None and (why := machine.why_not_writable(state, 0o700, STATE_ROOM_BYTES)) is not None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import errno
 import getpass
 import os
+import queue
 import re
 import socket
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 SHORT_BYTES = 40
@@ -69,6 +71,16 @@ def why_not_writable(directory: Path, mode: int = 0o777, room_bytes: int = 0) ->
         return "is not a directory"
     except OSError as error:
         return error.strerror or str(error)
+
+
+def within(limit_s: float, look: Callable[[], str | None]) -> str | None:
+    """What a look at a directory says, or that nothing answered in time: one that hangs must not keep a job waiting."""
+    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    threading.Thread(target=lambda: said.put(look()), name="look", daemon=True).start()
+    try:
+        return said.get(timeout=limit_s)
+    except queue.Empty:
+        return f"has not answered for {limit_s:g} s"
 
 
 def why_not_own(directory: Path) -> str | None:
