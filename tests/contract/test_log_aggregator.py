@@ -73,7 +73,7 @@ class Sender:
 
 class Bench:
     def __init__(self, folder, **settings) -> None:
-        told = {"applog_prefix": str(folder / "app.log"), "sync": SyncMode.ACK, **settings}
+        told = {"applog_prefix": str(folder / "app.log"), "sync": SyncMode.ACK, "stop_limit_s": 0.0, **settings}
         self.module = LogAggregatorModule(LogSettings(**told), ModulePorts(job_id="job"))
         self.server = MemoryServer(interceptors=[RefusalInterceptor()])
 
@@ -242,7 +242,7 @@ async def test_an_unknown_cycle_is_named_with_those_that_are_there(tmp_path):
         await filled(stub)
         with pytest.raises(grpc.RpcError) as caught:
             await tail_of(stub, cycle=9)
-        assert "attempt 0 cycle 0" in str(problem_of(caught.value))
+        assert "attempt 1 cycle 0" in str(problem_of(caught.value))
 
 
 async def test_a_disk_that_cannot_be_written_is_named_and_gone_on_with(tmp_path):

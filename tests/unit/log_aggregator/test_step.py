@@ -18,7 +18,7 @@ from resurge_log_aggregator.core.model import (
 )
 from resurge_log_aggregator.core.step import made_durable, place, state_of
 
-KEY = SourceKey(LogKind.APPLICATION, 0, 3, 4, 1, "n0", 7)
+KEY = SourceKey(LogKind.APPLICATION, 1, 3, 4, 1, "n0", 7)
 LOG = KEY.log
 
 

@@ -31,6 +31,7 @@ from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.local_socket import LocalSocket
+from resurge_launcher.logs.shipping import LogShipping
 from resurge_launcher.marker import MarkerReader
 from resurge_launcher.node_environment import marks
 from resurge_launcher.node_lock import FILE_NAME as LOCK_NAME
@@ -146,7 +147,9 @@ class _Agent:
             self._warm.attach(loop)
         self._store = StorePort(self._address, self._warm)
         self._funnel = Funnel(Terminal())
-        log.configure(stream=cast(TextIO, OwnLines(self._funnel)), colours=self._colours)
+        self._logs = self._log_shipping()
+        copy = self._logs.own_log() if self._logs is not None else None
+        log.configure(stream=cast(TextIO, OwnLines(self._funnel, copy)), colours=self._colours)
         self._stream = ControlStream(self._where(), self._times, self._hello, self._post)
         self._control = self._control_plane()
         self._strays = Strays(loop, marks(self._settings.job_id, self._settings.node_id), self._exempt)
@@ -164,6 +167,8 @@ class _Agent:
         assert self._left is not None
         self._driver.begin()
         tasks = [self._stream.start()]
+        if self._logs is not None:
+            self._logs.start()
         if self._control is not None:
             tasks.append(self._control.start())
         for task in tasks:
@@ -178,6 +183,8 @@ class _Agent:
         await self._socket.stop()
         assert self._effects is not None, "made before anything can end"
         await self._effects.close()
+        if self._logs is not None:
+            await self._logs.stop()
         remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
         log.configure(colours=self._colours)
@@ -227,13 +234,13 @@ class _Agent:
             signals_to_handle=",".join(number.name for number in settings.signals_to_handle),
             launcher=kernel.process_name(os.getpid()),
         )
-        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, settings.run_dir)
+        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, settings.run_dir, self._logs)
         return Hands(
             shop=shop,
             files=StartFiles(settings.cycle_info_dir, settings.log_root, settings.job_id, settings.nproc_per_node),
             strays=self._strays,
             store=self._store,
-            teller=FaultTeller(self._funnel),
+            teller=FaultTeller(self._funnel, self._logs),
             upward=self._stream,
             post=self._post,
             now=Driver.now,
@@ -241,6 +248,10 @@ class _Agent:
             warm=self._warm,
             marker=self._marker,
         )
+
+    def _log_shipping(self) -> LogShipping | None:
+        plan = self._settings.logs
+        return None if plan is None else LogShipping(self._settings, plan, self._lock.memory.incarnation)
 
     def _marker_reader(self) -> MarkerReader | None:
         settings = self._settings
@@ -286,6 +297,7 @@ class _Agent:
         """Children that are no workers: those of before, as a shell's `exec` leaves them, and our servers."""
         pids = self._children_before | (self._control.pids if self._control is not None else set())
         pids |= self._marker.pids if self._marker is not None else set()
+        pids |= self._logs.pids if self._logs is not None else set()
         return pids | self._store.pids | (self._warm.pids if self._warm is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting

@@ -90,15 +90,15 @@ class ControlPlane:
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self._task
 
-    async def stop(self, end_it: bool) -> None:
-        """Supervise no longer; with `end_it` the control plane is told to end as well, and waited for."""
+    async def stop(self, end_it: bool, limit_s: float = END_LIMIT_S) -> None:
+        """Supervise no longer; with `end_it` it is told to end as well, and waited for so long."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
         if end_it and self._pidfd is not None:
             kernel.send(self._pidfd, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(_ended(self._pidfd), END_LIMIT_S)
+                await asyncio.wait_for(_ended(self._pidfd), limit_s)
         self._forget()
         if self._lock_descriptor is not None:
             os.close(self._lock_descriptor)

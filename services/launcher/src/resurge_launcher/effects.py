@@ -21,6 +21,7 @@ from resurge_launcher.start_files import LogFiles, StartFiles
 from resurge_launcher.store_offer import StorePort
 from resurge_launcher.team import Shop, Team, Told
 from resurge_launcher.warm.client import NotWarm, WarmStart
+from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.progress import MarkerReading
 from resurge_libs.core.reasons import Because, Reason
@@ -79,7 +80,7 @@ class Effects:
             case h.SignalWorkers(generation, signal):
                 self._signal(generation, signal)
             case h.SweepStrays(generation, signal):
-                self._hands.strays.sweep(signal, lambda: self._hands.post(h.StraysGone(generation)))
+                self._hands.strays.sweep(signal, partial(self._swept, generation))
             case h.ReserveStore():
                 self._reserve()
             case h.ReadPages(generation):
@@ -196,6 +197,11 @@ class Effects:
             last_step=next((r.step for r in readings if r.local_rank == local_rank), None),
             error=team.error_of(local_rank) if status.exit_code != 0 else "",
         )
+
+    def _swept(self, generation: Generation) -> None:
+        if self._hands.shop.logs is not None:
+            self._hands.shop.logs.ended(generation)
+        self._hands.post(h.StraysGone(generation))
 
     def _reserve(self) -> None:
         self._hands.store.offer(lambda offer: self._hands.post(h.StoreReserved(offer)))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.crew import signal_name
+from resurge_launcher.logs.shipping import LogShipping
 from resurge_launcher.output import Funnel
 from resurge_launcher.processes import kernel
 from resurge_libs.obs import log
@@ -22,8 +23,8 @@ POLL_S = 0.01
 class FaultTeller:
     """Knows what it takes to say more about an end than its number."""
 
-    def __init__(self, funnel: Funnel) -> None:
-        self._funnel = funnel
+    def __init__(self, funnel: Funnel, logs: LogShipping | None = None) -> None:
+        self._funnel, self._logs = funnel, logs
         self._oom_kills = kernel.oom_kills()
 
     async def tell(self, fault: h.TellFault, directory: Path | None) -> None:
@@ -33,7 +34,8 @@ class FaultTeller:
             return
         hint = self._who_killed(fault)
         await self._output_of(fault.generation, fault.rank)
-        lines = self._funnel.tail(fault.generation, fault.rank, TAIL_LINES)
+        lines = self._logs.tail(fault.generation, fault.rank, TAIL_LINES) if self._logs is not None else ()
+        lines = lines or self._funnel.tail(fault.generation, fault.rank, TAIL_LINES)
         log.event(
             "fault_seen",
             reason=fault.because.code,

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from resurge_launcher.output_files import FileWriters, LogFile
 from resurge_launcher.terminal import Terminal
@@ -51,12 +52,15 @@ class _Pipe:
 class OwnLines:
     """The funnel as a text stream for log events, so that a terminal that blocks does not block the launcher."""
 
-    def __init__(self, funnel: Funnel) -> None:
-        self._funnel = funnel
+    def __init__(self, funnel: Funnel, copy: TextIO | None = None) -> None:
+        self._funnel, self._copy = funnel, copy
 
     def write(self, text: str) -> int:
         """Hand over whole lines."""
         self._funnel.say(text)
+        if self._copy is not None:
+            with contextlib.suppress(OSError):  # a full disk costs the copy
+                self._copy.write(text)
         return len(text)
 
     def isatty(self) -> bool:

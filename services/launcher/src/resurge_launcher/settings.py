@@ -113,6 +113,28 @@ class Excluding:
     then: OnExcluded = OnExcluded.PARK  # what this launcher does when its machine is excluded
 
 
+class LogWay(enum.Enum):
+    """How the lines of workers come into the file of their cycle."""
+
+    SERVER = "server"  # one log server writes it
+    DIRECT = "direct"  # every node appends to it
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """Where what workers print goes, and how."""
+
+    way: LogWay
+    prefix: Path
+    spool_dir: Path  # of this node, on a local disk
+    launcher_log: Path | None = None
+    endpoint: Endpoint | None = None  # of the log server; None: nodes append
+    serve_here: bool = False  # this launcher starts it if none answers
+    sync: str = "interval"
+    stop_limit_s: float = 60.0
+    spool_limit_bytes: int = 10 * 1024**3
+
+
 @dataclass(frozen=True, slots=True)
 class MachineId:
     """Which machine this is."""
@@ -185,6 +207,7 @@ class RunSettings:
     state_dir: Path  # the control plane's durable state, when this launcher starts one
     run_dir: Path  # sockets, pages, flock of this launcher; short enough for a Unix socket; not yet created
     log_dir: Path | None = None  # None: under state_dir
+    logs: LogPlan | None = None  # None: output reaches the terminal and per-rank files of this node
     cycle_info_dir: Path | None = None  # records of cycles for workers and tools; None: workers are told of none
     redirects: StreamChoice = StreamChoice()
     tee: StreamChoice = StreamChoice()

@@ -16,6 +16,7 @@ from pathlib import Path
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import PageReading
 from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
+from resurge_launcher.logs.shipping import LogShipping
 from resurge_launcher.output import Funnel, Stream
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
@@ -52,6 +53,8 @@ class Shop:
     funnel: Funnel
     own_dir: Path
     """For error files, where no log directory can be written."""
+    logs: LogShipping | None = None
+    """Where what workers print goes instead, on its way to one file for all ranks."""
 
 
 class Team:
@@ -119,6 +122,9 @@ class Team:
         return Command(settings.entry.command(settings.python), env, writers[0], writers[1])
 
     def _opened(self, rank: int, local_rank: int, is_stderr: bool) -> int:
+        spooled = self._shop.logs.open(self.run, rank) if self._shop.logs is not None else None
+        if spooled is not None:
+            return spooled
         descriptor = self._unused.pop((rank, is_stderr), None)
         return self._shop.funnel.open(self._stream(rank, local_rank, is_stderr), descriptor)
 

@@ -16,6 +16,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import BadRequest, Unready
 from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import (
+    FIRST_ATTEMPT,
     BlockHead,
     Follows,
     LogKey,
@@ -32,6 +33,7 @@ from resurge_log_aggregator.names import application_path
 from resurge_log_aggregator.writer import Writer, WriterRules
 
 REOPEN_S = 1.0
+NAMED_RANKS = 64
 
 
 class Listener(Protocol):
@@ -83,6 +85,7 @@ class Book:
         self._changed: dict[LogKey, asyncio.Event] = {}
         self._any_changed = asyncio.Event()
         self._room = asyncio.Event()
+        self._gone = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
@@ -90,6 +93,21 @@ class Book:
         self._loop = asyncio.get_running_loop()
         self._room.set()
         self._writer.start()
+
+    async def drain(self, limit_s: float) -> None:
+        """Wait until every sender has gone, for at most so long; say who has not, and which ranks are missing."""
+        try:
+            async with asyncio.timeout(limit_s):
+                while self._all:
+                    self._gone.clear()
+                    await self._gone.wait()
+        except TimeoutError:
+            pass
+        for key in sorted(self._files):
+            state = self.state(key)
+            if state is not None and state[0].missing_ranks:
+                missing = ", ".join(str(rank) for rank in state[0].missing_ranks[:NAMED_RANKS])
+                log.event("log_not_complete", path=state[1], senders=len(self._all), missing_ranks=missing)
 
     async def stop(self, limit_s: float) -> None:
         """Make what came durable, for at most so long; say what could not be."""
@@ -111,6 +129,7 @@ class Book:
     def forget(self, listener: Listener) -> None:
         """A sender has gone; what it sent stays."""
         self._all.discard(listener)
+        self._gone.set()
         self._listeners = {key: one for key, one in self._listeners.items() if one is not listener}
 
     async def open_source(self, key: SourceKey, world_size: int, listener: Listener) -> None:
@@ -265,7 +284,7 @@ def found_logs(places: Places) -> list[LogKey]:
         for path in prefix.parent.glob(f"{prefix.stem}*_cycle*{prefix.suffix or '.log'}"):
             middle = path.name[len(prefix.stem) : -len(prefix.suffix or ".log")]
             attempt, _, cycle = middle.rpartition("_cycle")
-            number = attempt.removeprefix("_attempt") if attempt else "0"
+            number = attempt.removeprefix("_attempt") if attempt else str(FIRST_ATTEMPT)
             if cycle.isdecimal() and number.isdecimal():
                 key = LogKey(LogKind.APPLICATION, int(number), int(cycle))
                 if application_path(prefix, key) == path:

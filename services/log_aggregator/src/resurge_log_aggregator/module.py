@@ -11,6 +11,8 @@ from resurge_log_aggregator.servicer import LogAggregatorServicer
 from resurge_log_aggregator.settings import MIB, LogSettings
 
 NAME = "log_aggregator"
+DISK_LIMIT_S = 4.0
+"""For the disk, once no sender is there any more."""
 SERVICE = logs_pb2.DESCRIPTOR.services_by_name["LogAggregatorService"].full_name
 
 
@@ -35,8 +37,9 @@ class LogAggregatorModule:
         await self.book.open_known()
 
     async def stop(self) -> None:
-        """Make durable what came; what cannot be is named."""
-        await self.book.stop(self._settings.stop_limit_s)
+        """Take what senders still have, then make durable what came; what cannot be is named."""
+        await self.book.drain(self._settings.stop_limit_s)
+        await self.book.stop(DISK_LIMIT_S)
 
 
 def build(settings: LogSettings, ports: ModulePorts) -> Module:
@@ -44,4 +47,6 @@ def build(settings: LogSettings, ports: ModulePorts) -> Module:
     return LogAggregatorModule(settings, ports)
 
 
-TARGET = Target(NAME, LogSettings, build, keeps_state=False)
+TARGET = Target(
+    NAME, LogSettings, build, keeps_state=False, longer_stop_s=lambda settings: float(settings.stop_limit_s)
+)

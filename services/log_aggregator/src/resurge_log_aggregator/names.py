@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from resurge_log_aggregator.core.model import LogKey, LogKind
+from resurge_log_aggregator.core.model import FIRST_ATTEMPT, LogKey, LogKind
 
 
 class BadPath(ValueError):
@@ -14,7 +14,7 @@ class BadPath(ValueError):
 def application_path(prefix: Path, key: LogKey) -> Path:
     """`<prefix without ending>_cycle<N><ending or .log>`; a later attempt has its number before the cycle's."""
     assert key.kind is LogKind.APPLICATION, "a launcher's log has its own name"
-    attempt = f"_attempt{key.attempt}" if key.attempt else ""
+    attempt = f"_attempt{key.attempt}" if key.attempt > FIRST_ATTEMPT else ""
     return prefix.with_name(f"{prefix.stem}{attempt}_cycle{key.cycle}{prefix.suffix or '.log'}")
 
 

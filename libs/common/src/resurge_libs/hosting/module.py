@@ -74,3 +74,5 @@ class Target:
     """The services it calls, by name; the address book may say where one is that this host does not know."""
     stands_alone: bool = False
     """It serves in place of another service: never part of `all`, and never beside others in one process."""
+    longer_stop_s: Callable[[Any], float] = lambda _settings: 0.0
+    """By its settings: how long its `stop` may take beyond what a host grants anyway."""

@@ -168,7 +168,7 @@ async def _serve(prog: str, plan: HostPlan, claimed: StateDir | None) -> int:
         await health.enter_graceful_shutdown()
         return code
     finally:
-        await _stop(server, modules)
+        await _stop(server, modules, STOP_LIMIT_S + _longer_stop_s(plan))
         spans.close(plan.limits.export_limit_s)
 
 
@@ -203,14 +203,18 @@ def _say_ready(prog: str, plan: HostPlan, bound: Endpoint, claimed: StateDir | N
     log.event("host_ready", endpoint=bound.target, pid=os.getpid(), targets=names)
 
 
-async def _stop(server: Any, modules: Sequence[Module]) -> None:
+def _longer_stop_s(plan: HostPlan) -> float:
+    return max(target.longer_stop_s(plan.services[target.name].settings) for target in plan.targets)
+
+
+async def _stop(server: Any, modules: Sequence[Module], limit_s: float) -> None:
     try:
-        async with asyncio.timeout(STOP_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             for module in reversed(modules):
                 await module.stop()
             await server.stop(SERVER_GRACE_S)
     except TimeoutError:
-        log.event("host_stop_cut_short", limit_s=STOP_LIMIT_S)
+        log.event("host_stop_cut_short", limit_s=limit_s)
 
 
 def _raise_open_file_limit() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from resurge_launcher.commands import machine, rdzv_conf
+from resurge_launcher.commands.logs import log_plan_of
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.restarts import restart_rules_of
@@ -58,11 +59,11 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     conf = rdzv_conf.read(resolved["rdzv_conf"])
     place = node_of(resolved, here.environ, here.host_name, max_nodes)
     endpoint, notices = endpoint_of(resolved, here.environ, max_nodes)
-    relays = _relays_of(resolved["relay"], endpoint)
     job_id = job_id_of(resolved, here, several=endpoint is not None)
-    given_limits = given_limits_of(resolved, conf.limits)
-    limits = limits_of(resolved, given_limits)
+    limits = limits_of(resolved, given_limits_of(resolved, conf.limits))
     serve_here = _serves_here(endpoint, conf.is_host)
+    run_dir = _run_dir(resolved, here.environ, job_id, place)
+    logs, log_notices = log_plan_of(resolved, endpoint, serve_here, max_nodes, run_dir)
     return RunSettings(
         job_id=job_id,
         attempt=attempt_of(resolved, here.environ),
@@ -85,13 +86,13 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         local_addr=resolved["local_addr"].value,
         take_over=resolved["take_over"].value,
         endpoint=endpoint,
-        relays=relays,
+        relays=_relays_of(resolved["relay"], endpoint),
         serve_here=serve_here,
         is_id_made_up=job_id == here.run_name,
-        job_token=token_of(endpoint, *relays, environ=here.environ),
+        job_token=token_of(endpoint, *_relays_of(resolved["relay"], endpoint), environ=here.environ),
         config_path=config,
         limits=limits,
-        given_limits=given_limits,
+        given_limits=given_limits_of(resolved, conf.limits),
         rank_heartbeat_limit_s=_heartbeat_limit_s(resolved["hang_limit_s"], limits),
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         **_policy(resolved),
@@ -100,7 +101,8 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         warm=warm_of(resolved["warm"], entry, here),
         preload=resolved["preload"].value,
         state_dir=_state_dir(resolved, here.environ, job_id),
-        run_dir=_run_dir(resolved, here.environ, job_id, place),
+        run_dir=run_dir,
+        logs=logs,
         log_dir=_path_or_none(resolved["log_dir"]),
         cycle_info_dir=_path_or_none(resolved["cycle_info_dir"]),
         redirects=resolved["redirects"].value,
@@ -108,7 +110,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         local_ranks_filter=resolved["local_ranks_filter"].value,
         python=here.environ.get("PYTHON_EXEC", here.python),
         environ=here.environ,
-        notices=(*_notices(resolved, min_nodes, max_nodes, serve_here), *notices, *conf.notices),
+        notices=(*_notices(resolved, min_nodes, max_nodes, serve_here), *notices, *conf.notices, *log_notices),
     )
 
 

@@ -97,7 +97,8 @@ class Backlog:
                 path = self.folder / (stem + spool.OUT)
                 with contextlib.suppress(FileNotFoundError):
                     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                    prefix, gone = prefix_of(note.rank, note.world_size), spool.read_gone(self.folder, note)
+                    prefix = b"" if note.is_launcher else prefix_of(note.rank, note.world_size)
+                    gone = spool.read_gone(self.folder, note)
                     self.sources[stem] = Source(note, path, descriptor, prefix, gone=gone)
 
     def pieces(self, limit_bytes: int) -> Iterator[Piece]:

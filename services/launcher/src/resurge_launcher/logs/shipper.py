@@ -23,6 +23,7 @@ import grpc
 
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_launcher.logs import spool
+from resurge_launcher.logs.appending import Appender
 from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
 from resurge_launcher.logs.spool import SpoolNote
 from resurge_libs.core.time_limits import TimeLimits
@@ -144,7 +145,7 @@ class Shipper:
         number = self._numbers[name] = len(self._numbers) + 1
         self._names[number] = name
         source = logs_pb2.Source(
-            kind=logs_pb2.LOG_KIND_APPLICATION,
+            kind=logs_pb2.LOG_KIND_LAUNCHER if note.is_launcher else logs_pb2.LOG_KIND_APPLICATION,
             node_id=note.node,
             attempt=note.attempt,
             generation=note.generation,
@@ -232,7 +233,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run as a process; 0 when nothing is left, 3 when something is, 2 for wrong input."""
     parser = argparse.ArgumentParser(prog="resurge-log-shipper")
     parser.add_argument("spool", type=Path)
-    parser.add_argument("--endpoint", required=True)
+    parser.add_argument(
+        "--endpoint", default="", help="the log server; without it blocks go into the files of --prefix"
+    )
+    parser.add_argument("--prefix", type=Path)
     parser.add_argument("--job", required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument("--limit-bytes", type=int, default=SpoolRules().limit_bytes)
@@ -244,6 +248,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         rules = SpoolRules(limit_bytes=options.limit_bytes)
         token = sys.stdin.readline().strip() if not sys.stdin.isatty() else ""
+        if not options.endpoint:
+            return Appender(options.spool, options.prefix, rules).run()
         shipper = Shipper(options.spool, parse_endpoint(options.endpoint), options.job, options.node, token, rules)
         return shipper.run()
     finally:

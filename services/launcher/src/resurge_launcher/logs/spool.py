@@ -36,10 +36,14 @@ class SpoolNote:
     rank: int
     world_size: int
     incarnation: int
+    is_launcher: bool = False
+    """What the launcher itself logs; generation, cycle and rank are 0."""
 
     @property
     def name(self) -> str:
         """Its file's name, without an ending."""
+        if self.is_launcher:
+            return f"launcher-i{self.incarnation}"
         return f"a{self.attempt}-c{self.cycle}-g{self.generation}-r{self.rank}-i{self.incarnation}"
 
 
@@ -59,7 +63,14 @@ def open_for_worker(spool: Path, note: SpoolNote) -> int:
 def end_generation(spool: Path, upto: int) -> None:
     """No process of these generations writes any more. Raises OSError."""
     for note in notes(spool):
-        if note.generation <= upto:
+        if note.generation <= upto and not note.is_launcher:
+            (spool / (note.name + END)).touch(mode=0o600)
+
+
+def end_launchers(spool: Path, incarnation: int) -> None:
+    """Launchers up to this incarnation log no more. Raises OSError."""
+    for note in notes(spool):
+        if note.is_launcher and note.incarnation <= incarnation:
             (spool / (note.name + END)).touch(mode=0o600)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+FIRST_ATTEMPT = 1
+"""Attempts are counted from here; whoever does not count them means the first."""
+
 
 class LogKind(StrEnum):
     """Which file a source's lines belong to."""
@@ -39,7 +42,7 @@ class SourceKey:
         """The file that it goes into. A launcher's log has one file for the whole job."""
         if self.kind is LogKind.LAUNCHER:
             return LogKey(self.kind, 0, 0)
-        return LogKey(self.kind, self.attempt, self.cycle)
+        return LogKey(self.kind, max(FIRST_ATTEMPT, self.attempt), self.cycle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,226 @@
+"""The launcher's part in the logs: gives workers their spool files, keeps the sender and the log server running.
+
+Decides nothing about workers. A spool that cannot be written costs the file of the cycle, never a start: output then
+takes the way that it takes without a prefix.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from resurge_launcher.control_plane import ControlPlan, ControlPlane
+from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.logs import spool
+from resurge_launcher.logs.spool import SpoolNote
+from resurge_launcher.settings import LogPlan, RunSettings
+from resurge_libs.obs import log
+
+SENDER = "resurge_launcher.logs.shipper"
+AGAIN_S = 0.5
+TAIL_BYTES = 16 * 1024
+CLOSE_LIMIT_S = 10.0
+"""How long the end of a launcher waits for its own lines; the log server's wait is an option."""
+STATE_NAME = "log-server"
+
+
+@dataclass(frozen=True, slots=True)
+class LogServerPlan(ControlPlan):
+    """The log server, kept alive as a control plane is."""
+
+    logs: LogPlan | None = None
+
+    @property
+    def argv(self) -> list[str]:
+        """The host program with its arguments."""
+        assert self.logs is not None, "made with its plan"
+        words = [
+            sys.executable,
+            "-P",
+            "-m",
+            "resurge_host",
+            "--targets",
+            "log_aggregator",
+            "--listen",
+            self.listen.target,
+        ]
+        words += ["--state-dir", str(self.state_dir), "--job-id", self.job_id]
+        words += ["--applog-prefix", str(self.logs.prefix), "--sync", self.logs.sync]
+        words += ["--stop-limit-s", repr(self.logs.stop_limit_s)]
+        if self.logs.launcher_log is not None:
+            words += ["--launcher-log", str(self.logs.launcher_log)]
+        return words + (["--ft-cfg-path", str(self.config_path)] if self.config_path is not None else [])
+
+
+class LogShipping:
+    """One node's spool, its sender, and on one node the log server."""
+
+    def __init__(self, settings: RunSettings, plan: LogPlan, incarnation: int) -> None:
+        self._settings, self._plan, self._incarnation = settings, plan, incarnation
+        self._folder = plan.spool_dir
+        self._sender: subprocess.Popen[bytes] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._server = self._log_server()
+        self._notes: dict[tuple[int, int], SpoolNote] = {}
+        self._is_down = False
+
+    def _log_server(self) -> ControlPlane | None:
+        plan, settings = self._plan, self._settings
+        if plan.endpoint is None or not plan.serve_here:
+            return None
+        state_dir = settings.state_dir.absolute() / STATE_NAME
+        environ, job = settings.control_environ, settings.job_id
+        server = LogServerPlan(job, plan.endpoint, state_dir, environ, settings.config_path, logs=plan)
+        return ControlPlane(server, lambda: None, self._server_useless)
+
+    @property
+    def pids(self) -> set[int]:
+        """Children of this launcher that are no workers."""
+        sender = {self._sender.pid} if self._sender is not None else set()
+        return sender | (self._server.pids if self._server is not None else set())
+
+    def start(self) -> None:
+        """Take up the spool, and what earlier launchers left in it. Main thread."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            spool.reopen(self._folder)
+            spool.end_launchers(self._folder, self._incarnation - 1)
+        except OSError as error:
+            self._down(error)
+        if self._server is not None:
+            self._server.start()
+        self._watch = asyncio.get_running_loop().create_task(self._keep_sending())
+
+    def own_log(self) -> TextIO | None:
+        """Where the launcher's own log lines go as well; None where that was not asked for."""
+        if self._plan.launcher_log is None:
+            return None
+        note = SpoolNote(self._settings.job_id, self._settings.node_id, 0, 0, 0, 0, 0, self._incarnation, True)
+        try:
+            return open(spool.open_for_worker(self._folder, note), "w", encoding="utf-8", buffering=1)
+        except OSError as error:
+            self._down(error)
+            return None
+
+    # --- workers ---
+
+    def open(self, run: RunGoal, rank: int) -> int | None:
+        """A descriptor for all that this rank prints; None where the spool cannot be written."""
+        note = SpoolNote(
+            self._settings.job_id, self._settings.node_id, run.attempt, run.generation, run.cycle, rank,
+            run.world_size, self._incarnation,
+        )  # fmt: skip
+        try:
+            descriptor = spool.open_for_worker(self._folder, note)
+        except OSError as error:
+            self._down(error)
+            return None
+        self._notes[(run.generation, rank)] = note
+        self._is_down = False
+        return descriptor
+
+    def ended(self, generation: int) -> None:
+        """No process of this generation, or of one before it, is left on this node."""
+        with contextlib.suppress(OSError):
+            spool.end_generation(self._folder, generation)
+
+    def tail(self, generation: int, rank: int, limit_lines: int) -> tuple[str, ...]:
+        """The last lines that a rank wrote, as far as they are still here."""
+        note = self._notes.get((generation, rank))
+        if note is None:
+            return ()
+        try:
+            text = spool.tail(self._folder, note, TAIL_BYTES)
+        except OSError:
+            return ()
+        return tuple(text.decode(errors="replace").splitlines()[-limit_lines:])
+
+    # --- the end ---
+
+    async def stop(self) -> None:
+        """All workers are gone: wait, for a bounded time, until what they wrote is in its file."""
+        last = max((generation for generation, _ in self._notes), default=0)
+        try:
+            spool.end_generation(self._folder, last)
+            spool.end_launchers(self._folder, self._incarnation)
+            spool.close(self._folder)
+        except OSError as error:
+            self._down(error)
+        if self._watch is not None:
+            await asyncio.wait({self._watch}, timeout=CLOSE_LIMIT_S)
+            self._watch.cancel()
+        self._say_what_is_left()
+        if self._sender is not None and self._sender.returncode is None:
+            self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
+        if self._server is not None:
+            await self._server.stop(end_it=True, limit_s=self._plan.stop_limit_s)
+
+    def _say_what_is_left(self) -> None:
+        left = list(spool.notes(self._folder))
+        if left:
+            ranks = ", ".join(str(note.rank) for note in left[:16])
+            sentence = (
+                f"lines of ranks {ranks} are still in {self._folder}: they are sent as soon as the log server takes "
+                f"them; resurge logs flush {self._folder} sends them by hand"
+            )
+            log.event("logs_not_sent", sources=len(left), sentence=sentence)
+
+    # --- the sender ---
+
+    async def _keep_sending(self) -> None:
+        """Start the sender again when it died; one that ends by itself has sent all, or another one does it."""
+        while True:
+            self._sender = self._started()
+            code = await _code_of(self._sender)
+            self._sender = None
+            if spool.is_closing(self._folder) and code == 0 and not list(spool.notes(self._folder)):
+                return
+            await asyncio.sleep(AGAIN_S)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        plan, settings = self._plan, self._settings
+        words = [sys.executable, "-P", "-m", SENDER, str(self._folder), "--job", settings.job_id]
+        words += ["--node", settings.node_id, "--limit-bytes", str(plan.spool_limit_bytes)]
+        words += ["--endpoint", plan.endpoint.target] if plan.endpoint is not None else ["--prefix", str(plan.prefix)]
+        sender = subprocess.Popen(
+            words, env=_sender_environ(settings.environ), stdin=subprocess.PIPE, start_new_session=True
+        )
+        assert sender.stdin is not None
+        with contextlib.suppress(OSError):  # it ended at once: its code will say so
+            sender.stdin.write(settings.job_token.encode() + b"\n")
+            sender.stdin.close()
+        return sender
+
+    def _server_useless(self, last_words: str) -> None:
+        log.event("log_server_useless", sentence=f"the log server cannot be started: {last_words}")
+
+    def _down(self, error: OSError) -> None:
+        if not self._is_down:
+            self._is_down = True
+            log.event(
+                "spool_not_written",
+                sentence=f"{self._folder} cannot be written ({error.strerror}): output goes to the terminal and to "
+                "per-rank files. Name another directory with --log-spool-dir.",
+            )
+
+
+def _sender_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    return {**environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}
+
+
+async def _code_of(process: subprocess.Popen[bytes]) -> int:
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    pidfd = os.pidfd_open(process.pid)
+    loop.add_reader(pidfd, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+    return process.wait()

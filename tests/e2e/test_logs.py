@@ -1,0 +1,139 @@
+"""One file per cycle with every rank's lines, whatever ends a worker; nothing of a new cycle in an old one's file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import ctypes, os, signal, sys
+rank, restarts, how = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"], sys.argv[1]
+for line in range(200):
+    print(f"cycle {restarts} line {line}")
+if restarts == "0":
+    written = sys.argv[2]
+    if rank == "0":
+        open(written, "w").close()
+    if rank == "1":
+        while not os.path.exists(written):
+            pass
+        print("last words", file=sys.stderr)
+        if how == "exception":
+            raise RuntimeError("boom")
+        if how == "_exit":
+            os._exit(3)
+        if how == "abort":
+            ctypes.CDLL(None).dprintf(2, b"terminate called after throwing an instance of 'c10::Error'\\n")
+        os.kill(os.getpid(), {"segv": signal.SIGSEGV, "kill": signal.SIGKILL, "abort": signal.SIGABRT}[how])
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def run_dir():
+    folder = Path(tempfile.mkdtemp(prefix="rs-"))  # short, for sockets
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def resurge(*words: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("RESURGE_", "PET_", "SLURM"))}
+    command = [sys.executable, "-m", "resurge_launcher", *words]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=90, check=False)
+
+
+@pytest.mark.parametrize("how", ["exception", "_exit", "segv", "kill", "abort"])
+def test_what_a_worker_wrote_before_it_died_is_in_the_file_of_its_cycle(tmp_path, run_dir, how):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = ["run", "--nproc-per-node", "2", "--max-restarts", "1", "--warm", "off"]
+    words += ["--run-dir", str(run_dir), "--state-dir", str(tmp_path / "state")]
+    words += ["--ft-per-cycle-applog-prefix", str(tmp_path / "out" / "app.log")]
+    words += ["--ft-nvrx-logfile", str(tmp_path / "out" / "launcher.log")]
+    done = resurge(*words, str(tmp_path / "train.py"), how, str(tmp_path / "written"))
+    assert done.returncode == 0, done.stderr
+    first, second = ((tmp_path / "out" / f"app_cycle{n}.log").read_text() for n in (0, 1))
+    for rank in (0, 1):
+        for cycle, text in ((0, first), (1, second)):
+            mine = [line for line in text.splitlines() if re.match(rf"{rank}: cycle \d+ line", line)]
+            assert mine == [f"{rank}: cycle {cycle} line {number}" for number in range(200)]
+    assert "1: last words" in first
+    if how == "exception":
+        assert "1: RuntimeError: boom" in first
+    if how == "abort":
+        assert "c10::Error" in first
+    assert "cycle 0" not in second and "cycle 1" not in first
+    launcher = (tmp_path / "out" / "launcher.log").read_text()
+    assert "fault_seen" in launcher and "launcher_exits" in launcher
+    assert "line 0" not in done.stdout, "what goes into the file is not on the terminal as well"
+    assert "last words" in done.stderr, "but the last lines of a fault are"
+    assert sorted(path.name for path in (run_dir / "spool").iterdir()) == ["closing", "shipper.lock"]
+
+
+def test_a_prefix_alone_on_several_nodes_warns_once_and_can_be_refused(tmp_path, run_dir):
+    (tmp_path / "train.py").write_text("print('hello')")
+    words = [
+        "run",
+        "--nnodes",
+        "2",
+        "--rdzv-endpoint",
+        "127.0.0.1:1",
+        "--applog-prefix",
+        "/tmp/app.log",
+        "--strict-logs",
+    ]
+    done = resurge(*words, str(tmp_path / "train.py"))
+    assert done.returncode == 2
+    assert "--strict-logs refuses" in done.stderr and "--ft-enable-log-server" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ft-nvrx-logfile", "/x/launcher.log"], "--ft-per-cycle-applog-prefix"),
+        (["--ft-enable-log-server"], "--ft-per-cycle-applog-prefix"),
+        (["--applog-prefix", "app.log"], "absolute path"),
+        (["--applog-prefix", "/x/app.log", "--ft-log-server-port", "70000"], "port"),
+    ],
+)
+def test_what_cannot_go_together_is_refused(tmp_path, words, said):
+    (tmp_path / "train.py").write_text("print('hello')")
+    done = resurge("run", *words, str(tmp_path / "train.py"))
+    assert done.returncode == 2 and said in done.stderr.lower()
+
+
+def test_two_nodes_without_a_log_server_append_to_one_file(tmp_path, run_dir):
+    """Both launchers are on this host, so what their appends make is what a local file system makes of it."""
+    (tmp_path / "train.py").write_text("import os\nfor n in range(100): print('line', n)\n")
+    prefix = str(tmp_path / "out" / "app.log")
+    socket = f"unix:{run_dir}/control.sock"
+    launchers = []
+    for node in ("a", "b"):
+        words = [
+            "run",
+            "--nnodes",
+            "2",
+            "--node-id",
+            node,
+            "--rdzv-id",
+            "direct",
+            "--rdzv-endpoint",
+            socket,
+            "--warm",
+            "off",
+        ]
+        words += ["--state-dir", str(tmp_path / "state"), "--run-dir", str(run_dir / node), "--applog-prefix", prefix]
+        command = [sys.executable, "-m", "resurge_launcher", *words, str(tmp_path / "train.py")]
+        launchers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+    told = [launcher.communicate(timeout=90)[1] for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0], told
+    assert all("--ft-enable-log-server" in text for text in told)
+    lines = (tmp_path / "out" / "app_cycle0.log").read_text().splitlines()
+    for rank in (0, 1):
+        assert [line for line in lines if line.startswith(f"{rank}: ")] == [f"{rank}: line {n}" for n in range(100)]
