@@ -30,6 +30,7 @@ from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
+from resurge_launcher.greeting import hello_of
 from resurge_launcher.local_socket import LocalSocket
 from resurge_launcher.logs.shipping import LogShipping
 from resurge_launcher.marker import MarkerReader
@@ -55,8 +56,6 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
-from resurge_libs.rpc.progress import rules_to_proto
-from resurge_libs.rpc.restarts import restart_rules_to_proto
 
 OUTPUT_LIMIT_S = 1.0
 SOCKET_NAME = "workers.sock"
@@ -303,28 +302,7 @@ class _Agent:
     # -------------------------------------------------------------------------------------------------- greeting
 
     def _hello(self) -> attach_pb2.Hello:
-        settings, memory, state = self._settings, self._lock.memory, self._driver.state
-        hello = attach_pb2.Hello(
-            protocol_version=wire.PROTOCOL_VERSION,
-            job=job_spec(settings),
-            node_id=settings.node_id,
-            incarnation=memory.incarnation,
-            boot_id=_boot_id(),
-            host=settings.host_name,
-            pid=os.getpid(),
-            highest_generation=max(memory.highest_generation, state.highest_generation),
-            highest_attempt=max(memory.highest_attempt, state.highest_attempt),
-            domain=settings.domain,
-            local_world_size=settings.nproc_per_node,
-            take_over=settings.take_over,
-            address=self._address,
-            log_root=str(settings.log_root),
-            machine_id=settings.machine.value,
-            is_machine_id_given=settings.machine.is_given,
-        )
-        if settings.infra_rank is not None:
-            hello.infra_rank = settings.infra_rank
-        return hello
+        return hello_of(self._settings, self._lock.memory, self._driver.state, self._address)
 
     # ---------------------------------------------------------------------------------------------------- events
 
@@ -376,33 +354,3 @@ class _Agent:
         log.event("launcher_failed", error=f"{type(error).__name__}: {error}", trace=trace)
         because = Because(Reason.LAUNCHER_FAILED, f"a fault of the launcher itself: {error}")
         self._leave(h.ExitWith(EXIT_FAILED, because, EndCause.LAUNCHER_FAILED))
-
-
-def job_spec(settings: RunSettings) -> attach_pb2.JobSpec:
-    """What the job is, as every launcher of it must say it alike."""
-    return attach_pb2.JobSpec(
-        job_id=settings.job_id,
-        attempt=settings.attempt,
-        min_nodes=settings.min_nodes,
-        max_nodes=settings.max_nodes,
-        max_restarts=settings.max_restarts,
-        segment=settings.segment,
-        command_digest=settings.command_digest,
-        strict_fence=settings.strict_fence,
-        lease_ttl=wire.duration(settings.limits.lease_ttl_s),
-        fault_grace=wire.duration(settings.limits.fault_grace_s),
-        no_restart_exit_code=settings.no_restart_exit_code,
-        attribution_stop_action=wire.STOP_ACTIONS[settings.attribution_stop_action],
-        progress=rules_to_proto(settings.progress) if settings.progress.is_tracked else None,
-        max_excluded_share=settings.excluding.max_share,
-        exclusion_window=wire.duration(settings.excluding.window_s),
-        preempted_exit_code=settings.draining.exit_code,
-        restarts=restart_rules_to_proto(settings.restarts),
-    )
-
-
-def _boot_id() -> str:
-    try:
-        return BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
