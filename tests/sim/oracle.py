@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any
 
 from resurge_launcher.core.goals import ExitGoal, RunGoal
 from resurge_launcher.core.model import OnExcluded
+from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ledger import Doing
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
-from resurge_libs.core.verdict import EXIT_FAILED
+from resurge_libs.core.verdict import EXIT_FAILED, EXIT_NO_RESTART
 from resurge_rendezvous.core import model as rm
 from tests.sim.budget_oracle import BudgetOracle
 from tests.sim.exclusions import Exclusions
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 CLOCK_GRACE_S = 0.05
+NO_RESTART_CAUSES = frozenset({EndCause.NO_PROGRESS, EndCause.ATTRIBUTION_STOP})
 LEAST_COVERAGE = 0.95
 OWN_ENDS = frozenset({Reason.CONTROL_LOST, Reason.CONTROL_UNREACHABLE, Reason.SIGNAL_RECEIVED, Reason.RELEASED})
 """RELEASED: an operator drained its node while the job went on without it."""
@@ -149,7 +151,7 @@ class Oracle:
                 if because.code is Reason.STREAM_LOST and not self.world.setup.strict_fence:
                     self.presumed_dead.add(int(generation))
             case rm.Terminated(decision):
-                self.decision = self.decisions[int(live.attempt)] = decision
+                judge_end(self, decision, live)
             case rm.AttemptRaised() | rm.JobOpened():
                 self.decision = None
             case rm.JournalBehindAdopted() if not self.journal_was_lost:
@@ -302,5 +304,19 @@ class Oracle:
             self.fail("S11", f"{launcher.name} exited with {code} ({because}) without a decision")
         elif code - 128 in launcher.signals and decision.exit_code == EXIT_FAILED:
             return  # a failure decided after a signal says no more than the signal
+        elif isinstance(goal, ExitGoal) and goal.cause is not decision.cause:
+            self.fail("S11", f"{launcher.name} left as {goal.cause}, the job ended as {decision.cause}")
         elif code != decision.exit_code:
             self.fail("S11", f"{launcher.name} exited with {code} ({because}), the job with {decision.exit_code}")
+
+
+def judge_end(oracle: Oracle, decision: rm.TerminalDecision, live: rm.Job) -> None:
+    """The first decision of an attempt stays, it has a cause, and only what forbids a restart has the code for that."""
+    attempt = int(live.attempt)
+    if attempt in oracle.decisions and not oracle.journal_was_lost:
+        oracle.fail("S11", f"attempt {attempt} ends as {decision.cause} after it ended as {oracle.decisions[attempt]}")
+    if (decision.exit_code == EXIT_NO_RESTART) != (decision.cause in NO_RESTART_CAUSES):
+        oracle.fail("S11", f"an end by {decision.cause} has exit code {decision.exit_code}")
+    if decision.cause is EndCause.UNKNOWN:
+        oracle.fail("S11", f"an end without a cause: {decision.because}")
+    oracle.decision = oracle.decisions[attempt] = decision

@@ -17,6 +17,7 @@ from signal import SIGTERM
 from typing import Any
 
 from resurge_launcher.core.model import OnExcluded, OnLostControl
+from resurge_libs.core.recommendation import RecommendationKind
 from tests.sim.model_worker import Habits
 from tests.sim.world import Setup, World
 
@@ -153,7 +154,7 @@ RUDENESS: tuple[Rude, ...] = (
     Rude("a launcher stands still", 20, lambda w, c: w.pause_launcher(_node(w, c), _pause_s(c))),
     Rude("a second launcher of a node", 12, lambda w, c: w.second_launcher(_node(w, c)), 0.3),
     Rude("a second launcher takes over", 8, lambda w, c: w.second_launcher(_node(w, c), take_over=True), 0.2),
-    Rude("a launcher is told to leave", 4, lambda w, c: w.signal_launcher(_node(w, c), SIGTERM), 0.15),
+    Rude("a launcher is told to leave", 6, lambda w, c: w.signal_launcher(_node(w, c), SIGTERM), 0.15),
     Rude("the scheduler requeues the job", 6, lambda w, c: w.requeue(), 0.15),
     # the network
     Rude("a node is cut off", 25, lambda w, c: w.cut(_node(w, c), _pause_s(c) * 2)),
@@ -193,6 +194,9 @@ RUDENESS: tuple[Rude, ...] = (
     ),
     Rude("an operator drains a node", 6, lambda w, c: w.drain(_node(w, c)), 0.15),
     Rude("an operator drains the job", 3, lambda w, c: w.drain(None), 0.1),
+    Rude("a worker asks to stop restarting", 8, lambda w, c: w.wish(_node(w, c)), 0.2),
+    Rude("a worker asks to leave its node out", 10, lambda w, c: w.wish(_node(w, c), action="EXCLUDE_THIS_NODE"), 0.3),
+    Rude("attribution recommends", 15, lambda w, c: w.recommend(kind=c.choice(list(RecommendationKind))), 0.3),
 )
 
 
@@ -224,6 +228,7 @@ def setup_of(seed: int, keep_lines: int = 50) -> Setup:
         spawn_failure_rate=chance.choice([0.0, 0.0, 0.0, 0.05]),
         slow_fsync_rate=chance.choice([0.0, 0.0, 0.02]),
         relays=chance.choice([0, 0, 0, 1, 2, 3]),
+        attribution_stops=Random(f"attribution {seed}").random() < 0.3,
         keep_lines=keep_lines,
         on_excluded=OnExcluded.EXIT if chance.random() < 0.3 else OnExcluded.PARK,
         max_excluded_share=chance.choice([0.0, 0.2, 0.5, 1.0]),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from resurge_launcher.core.model import Rules as LauncherRules
 from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, RequestId
 from resurge_rendezvous.core import model as rm
+from tests.sim.asking_verbs import AskingVerbs
 from tests.sim.control_verbs import HARMLESS_S, ControlVerbs
 from tests.sim.launcher import Launcher
 from tests.sim.machine_verbs import MachineVerbs
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
-class Verbs(ControlVerbs, MachineVerbs):
+class Verbs(AskingVerbs, ControlVerbs, MachineVerbs):
     """The verbs of a world."""
 
     # -------------------------------------------------------------------------------------------------- launchers

@@ -20,6 +20,7 @@ from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Attempt, JobId
 from resurge_libs.core.progress import MarkerReading, ProgressRules, ProgressSource
+from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_rendezvous.core import model as rm
 from tests.sim.launcher import Launcher
@@ -84,6 +85,8 @@ class Setup:
     page_interval_s: float = 0.5
     calm_beats: bool = False
     """Whether beats where nothing can go wrong are taken without messages; see calm.py."""
+    attribution_stops: bool = False
+    """A STOP of attribution ends the job."""
     most_acts: int = MAX_ACTS
     preempted_exit_code: int = 0
     keep_lines: int = 50
@@ -164,6 +167,7 @@ class World(Verbs):
             exclusion_window_s=setup.exclusion_window_s,
             preempted_exit_code=setup.preempted_exit_code,
             restarts=RestartRules(_bounds(setup.by_cause), setup.refund_after_s),
+            attribution_stop_action=StopAction.NO_RESTART if setup.attribution_stops else StopAction.LOG,
         )
 
     def marker(self) -> MarkerReading:

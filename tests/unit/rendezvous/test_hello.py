@@ -223,3 +223,14 @@ def test_a_rerun_of_an_ended_job_is_a_new_attempt():
     d.join("n1", incarnation=2)
     assert d.told("n0") == "RUN 2"
     assert d.facts_of(f.AttemptRaised)[0].because.code is Reason.NEW_ATTEMPT
+
+
+def test_a_superseded_launcher_leaves_and_the_numbers_that_it_has_seen_stay_given():
+    """The journal was lost, and a newer launcher of its node was here first."""
+    d = started()
+    d.hello("n1", incarnation=2, take_over=True)
+    d.close("n1")
+    step = d.hello("n1", incarnation=1, highest_generation=9)
+    assert isinstance(d.closed[-1].refusal, Superseded)
+    assert (d.job.generation, step.reason.code) == (10, Reason.JOURNAL_BEHIND)
+    assert d.told("n0") == "DOWN 10", "what runs under a number that may be in use elsewhere must end"

@@ -46,12 +46,18 @@ def on_hello(d: Draft, event: HelloReceived) -> None:
     if refusal is not None:
         d.do(CloseStream(hello.node, event.stream, refusal))
         d.because = _because_of(refusal)
+        if isinstance(refusal, Superseded) and _knows_more(d, hello):
+            _adopt(d, hello)  # it leaves, but the numbers that it has seen were given
         return
     d.because = Because(Reason.NODE_JOINED, f"{hello.node} attached with incarnation {hello.incarnation}")
     _begin(d, hello)
-    if hello.highest_generation > d.job.generation or hello.highest_attempt > d.job.attempt:
+    if _knows_more(d, hello):
         _adopt(d, hello)
     _seat(d, event)
+
+
+def _knows_more(d: Draft, hello: Hello) -> bool:
+    return hello.highest_generation > d.job.generation or hello.highest_attempt > d.job.attempt
 
 
 def is_same_launcher(entry: NodeEntry, hello: Hello) -> bool:
