@@ -25,8 +25,8 @@ from tests.unit.rendezvous.test_totality import STAGES, events, fenced, judged, 
 TABLE = """
                         U    G    R    F    P    E
 HelloReceived           G    G    FGR  FGPR FGP  EG
-ObservedReceived        U    GR   EFR  FP   FPR  E
-StreamClosed            U    G    R    EFP  P    E
+ObservedReceived        U    GR   EFR  EFP  FPR  E
+StreamClosed            U    G    R    FP   P    E
 BeatReceived            U    G    R    F    P    E
 BeatsReceived           U    G    R    F    P    E
 VerdictArrived          U    G    R    EFP  P    E
@@ -36,6 +36,7 @@ Paused                  U    G    R    FP   P    E
 ExcludeAsked            !    !G   !R   !FP  !P   !E
 ReadmitAsked            !    !G   !R   !FP  !P   !E
 ShutdownAsked           !    E    E    E    E    E
+DrainAsked              !    EG   EF   EFP  EF   E
 RecommendationMade      !    EG   ER   EFP  EP   E
 ControlAsked            !    !EG  !EFR !EFP !EFP !E
 StorePutAsked           !    !    R    !    !    !
