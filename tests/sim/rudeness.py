@@ -193,7 +193,7 @@ RUDENESS: tuple[Rude, ...] = (
         0.2,
     ),
     Rude("an operator drains a node", 6, lambda w, c: w.drain(_node(w, c)), 0.15),
-    Rude("an operator drains the job", 6, lambda w, c: w.drain(None), 0.1),
+    Rude("an operator drains the job", 12, lambda w, c: w.drain(None), 0.1),
     Rude("a worker asks to stop restarting", 8, lambda w, c: w.wish(_node(w, c)), 0.2),
     Rude("a worker asks to leave its node out", 10, lambda w, c: w.wish(_node(w, c), action="EXCLUDE_THIS_NODE"), 0.3),
     Rude("attribution recommends", 15, lambda w, c: w.recommend(kind=c.choice(list(RecommendationKind))), 0.3),

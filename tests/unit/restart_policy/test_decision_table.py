@@ -10,6 +10,8 @@ from itertools import product
 
 import pytest
 
+from resurge_libs.core.budget import CauseBudget
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Generation, NodeId, Rank
 from resurge_libs.core.offenders import CulpritView, OffenceView
 from resurge_libs.core.progress import ProgressCheck, ProgressRules, ProgressSource
@@ -41,24 +43,30 @@ PARTS: dict[str, dict[str, dict[str, object]]] = {
         "exhausted": {"progress": replace(TRACKED, value=10)},
     },
     "machine": {
-        "unknown": {},
+        "none": {},
         "first": {"culprit": replace(REPEATED, offences=())},
         "follows": {"culprit": replace(REPEATED, offences=(*offences(), *offences(elsewhere=True)))},
         "repeats": {"culprit": REPEATED},
         "needed": {"culprit": replace(REPEATED, nodes_left=1, is_enough=False)},
     },
     "budget": {"left": {}, "spent": SPENT},
+    "cause": {
+        "unbounded": {},
+        "left": {"cause_budget": CauseBudget(FaultCause.HARDWARE, 2, 1)},
+        "spent": {"cause_budget": CauseBudget(FaultCause.HARDWARE, 2, 2)},
+    },
 }
 TABLE = """
-succeeded shutdown latched progress   machine                budget   rule                      verdict            code
-yes       -        -       -          -                      -        job_already_succeeded     SHUTDOWN           0
-no        yes      -       -          -                      -        shutdown_requested        SHUTDOWN           0
-no        no       yes     -          -                      -        no_restart_latched        STOP               93
-no        no       no      exhausted  -                      -        no_progress               STOP               93
-no        no       no      !exhausted -                      spent    budget                    STOP               1
-no        no       no      !exhausted needed                 left     exclusion_leaves_too_few  RESTART            0
-no        no       no      !exhausted repeats                left     repeat_offender           RESTART_EXCLUDING  0
-no        no       no      !exhausted unknown|first|follows  left     restart                   RESTART            0
+succeeded shutdown latched progress   machine            budget cause  rule                     verdict           code
+yes       -        -       -          -                  -      -      job_already_succeeded    SHUTDOWN          0
+no        yes      -       -          -                  -      -      shutdown_requested       SHUTDOWN          0
+no        no       yes     -          -                  -      -      no_restart_latched       STOP              93
+no        no       no      exhausted  -                  -      -      no_progress              STOP              93
+no        no       no      !exhausted -                  spent  -      budget                   STOP              1
+no        no       no      !exhausted -                  left   spent  budget_of_cause          STOP              1
+no        no       no      !exhausted needed             left   !spent exclusion_leaves_too_few RESTART           0
+no        no       no      !exhausted repeats            left   !spent repeat_offender          RESTART_EXCLUDING 0
+no        no       no      !exhausted none|first|follows left   !spent restart                  RESTART           0
 """
 NAMES, *ROWS = [line.split() for line in TABLE.strip().splitlines()]
 STATES = [dict(zip(PARTS, choice, strict=True)) for choice in product(*PARTS.values())]
@@ -93,5 +101,5 @@ def test_every_state_has_one_entry_and_gets_its_verdict(state: dict[str, str]):
     assert found == (rule, kind, int(code))
     assert told.verdict == decide(view_of(state), RULES), "explaining replays the decision"
     assert told.verdict.restarts_left == max(0, 3 - view_of(state).restarts_spent - told.verdict.is_restart)
-    if state["machine"] in ("unknown", "first", "follows"):  # what the stand-in knows nothing of
+    if state["machine"] in ("none", "first", "follows"):  # what the stand-in knows nothing of
         assert replace(default_verdict(view_of(state), RULES), source=SOURCE_POLICY) == told.verdict
