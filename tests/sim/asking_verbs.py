@@ -8,6 +8,7 @@ from resurge_libs.core.ids import FencingToken, Generation, JobId, NodeId, Rank,
 from resurge_libs.core.recommendation import Recommendation, RecommendationKind
 from resurge_rendezvous.core import model as rm
 from tests.sim.launcher import Launcher
+from tests.sim.service import knows_answer
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -62,7 +63,7 @@ class AskingVerbs:
         """Ask rendezvous until it has answered durably, as long as the launcher lives."""
         if (launcher is not None and not launcher.alive) or self.now_s > since_s + CARRY_LIMIT_S:
             return
-        if self.service.alive and not self.service.paused and self.service.knows_answer(request):
+        if self.service.alive and not self.service.paused and knows_answer(self.service, request):
             return
         if self.service.alive and not self.service.paused and self.job.spec is not None:
             self.service.ask(made(self.service.stamp()))

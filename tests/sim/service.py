@@ -149,12 +149,6 @@ class Service(SimProcess):
         """Whether it would hear a beat now and answer at once."""
         return self.alive and not self.paused and not self._outgoing
 
-    def knows_answer(self, request: str) -> bool:
-        """Whether a request was answered durably; of an ended job nothing more is asked."""
-        return isinstance(self._replayed.stage, rm.Ended) or any(
-            known.request == request for known in self._replayed.answers
-        )
-
     def ask(self, event: Any) -> None:
         """A unary request; lost when the service is not there."""
         self.post(event)
@@ -319,6 +313,12 @@ class Service(SimProcess):
 
 def _through_disk(fact: Any) -> Any:
     return codec.decode(rm.Fact, codec.encode(fact))
+
+
+def knows_answer(service: Service, request: str) -> bool:
+    """Whether a request was answered durably; of an ended job nothing more is asked."""
+    durable = service._replayed
+    return isinstance(durable.stage, rm.Ended) or any(known.request == request for known in durable.answers)
 
 
 def _short(desired: rm.Desired) -> str:
