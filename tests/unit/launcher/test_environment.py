@@ -86,3 +86,13 @@ def test_workers_carry_the_marks_by_which_strays_are_found():
 @pytest.mark.users_row(73)
 def test_workers_wait_for_a_lost_answer_of_the_name_server_for_a_second_only():
     assert made()["RES_OPTIONS"] == "timeout:1 attempts:1"
+
+
+def test_a_worker_is_told_its_own_cycles_record_and_never_an_outer_launchers():
+    outer = {"NVRX_CURRENT_CYCLE_INFO": "/outer/current", "RESURGE_CURRENT_CYCLE_INFO": "/outer/cycle_0.json"}
+    env = made(inherited=outer)
+    assert not set(outer) & set(env), "none was asked for"
+    files = WorkerFiles("/dev/shm/p", "/logs/error.json", "/c/job/1/cycle_2.json", "/c/job/1/current")
+    env = worker_environment(run(3), facts(), 1, files, outer)
+    assert env["RESURGE_CURRENT_CYCLE_INFO"] == "/c/job/1/cycle_2.json"
+    assert env["NVRX_CURRENT_CYCLE_INFO"] == "/c/job/1/current"
