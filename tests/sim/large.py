@@ -6,7 +6,7 @@ workers write to the store. A loss, a second generation or a signal to a worker 
 the launchers speak through relays.
 
 What makes the hour short: where nothing can go wrong, of a launcher's beats only the last before something happens is
-taken (calm.py), and workers' pages are read twice a minute instead of twice a second, as nothing happens there.
+taken (calm.py), and workers' pages are read once a minute instead of twice a second, as nothing happens there.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def setup_of(seed: int, agents: int) -> Setup:
         habits=HABITS,
         stray_rate=0.0,
         relays=RELAYS if seed % 2 else 0,
-        page_interval_s=30.0,
+        page_interval_s=60.0,
         calm_beats=True,
         most_acts=10**9,
         keep_lines=200,

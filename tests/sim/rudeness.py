@@ -63,6 +63,7 @@ def _policy(world: World, chance: Random) -> None:
         excludes=chance.choice([0.0, 0.5]),
         stops=chance.choice([0.0, 0.0, 0.2]),
         doubles=chance.choice([0.0, 0.3]),
+        grants=chance.choice([0.0, 0.0, 0.5]),
     )
 
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.sim import rudeness, script, transcript
@@ -40,10 +40,18 @@ class Outcome:
     ended: str
     failure: str = ""
     tail: str = ""
+    cpu_s: float = field(default=0.0, compare=False)
+    """What it cost in this machine's processor time, which does not depend on its other work as the wall does."""
 
 
 def run_seed(seed: int, keep_lines: int = 50, until_s: float | None = None) -> Outcome:
     """One world from its setup to its peace. Never raises: a failure is an outcome."""
+    began_s = time.process_time()
+    outcome = _run_seed(seed, keep_lines, until_s)
+    return replace(outcome, cpu_s=time.process_time() - began_s)
+
+
+def _run_seed(seed: int, keep_lines: int, until_s: float | None) -> Outcome:
     world: World | None = None
     try:
         world = World(rudeness.setup_of(seed, keep_lines))
@@ -104,6 +112,7 @@ def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: tuple[
         "seeds": len(outcomes),
         "steps": steps,
         "steps_per_s": round(steps / spent_s) if spent_s else None,
+        "steps_per_cpu_s": round(steps / cpu_s) if (cpu_s := sum(outcome.cpu_s for outcome in outcomes)) else None,
         "violations": len(failures),
         "mutants_caught": mutants[0] if mutants else None,
         "mutants": mutants[1] if mutants else None,

@@ -38,6 +38,8 @@ class PolicyMood:
     """How often it wants the first suspect's node out."""
     stops: float = 0.0
     """How often it wants the job to end."""
+    grants: float = 0.0
+    """How often it wants a restart where it should not."""
     doubles: float = 0.0
     """How often its answer comes twice, the second one later."""
 
@@ -232,7 +234,8 @@ class Service(SimProcess):
     def _verdict(self, view: IncidentView) -> Verdict:
         verdict, chance = decide(view, VerdictRules()), self.world.chance
         if not verdict.is_restart:
-            return verdict
+            grants = self.policy.grants and chance.random() < self.policy.grants
+            return replace(verdict, kind=VerdictKind.RESTART, exit_code=0) if grants else verdict
         if chance.random() < self.policy.excludes:
             return replace(verdict, kind=VerdictKind.RESTART_EXCLUDING, excluded=frozenset({view.faults[0].node}))
         if chance.random() < self.policy.stops:
