@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from resurge_api.policy.v1 import policy_pb2
+from resurge_launcher.views.replay import replayed_by_default
 from resurge_libs.core.backoff import BackoffRules
 from resurge_libs.core.budget import CauseBudget
 from resurge_libs.core.fault_cause import FaultCause
@@ -12,6 +13,7 @@ from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId,
 from resurge_libs.core.offenders import CulpritView, OffenceView
 from resurge_libs.core.progress import ProgressCheck, ProgressRules, ProgressSource
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.repeat_offenders import POLICY_ORDER
 from resurge_libs.core.verdict import SOURCE_POLICY, FaultView, IncidentView, NoRestart, VerdictRules, default_verdict
 from resurge_rendezvous import wire_out
 from resurge_rendezvous.clients import verdict_of
@@ -93,3 +95,7 @@ def test_what_is_held_against_a_machine_and_what_follows_survive_the_wire(enough
     assert (decided.excluded, decided.would_exclude) == (({"n1"}, set()) if enough else (set(), {"n1"}))
     assert verdict_of(wire.verdict_to_proto(decided)) == decided
     assert wire_out.verdict_to_proto(decided) == wire.verdict_to_proto(decided)
+    replayed, told = replayed_by_default(request.incident, POLICY_ORDER).verdict, wire.verdict_to_proto(decided)
+    assert (replayed.kind, replayed.because.code) == (told.kind, told.because.code)
+    assert list(replayed.excluded_node_ids) == list(told.excluded_node_ids)
+    assert list(replayed.would_exclude_node_ids) == list(told.would_exclude_node_ids)

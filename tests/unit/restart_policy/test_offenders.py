@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from resurge_libs.config.settings import UsageProblem
+from resurge_libs.core.budget import CauseBudget
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Generation, NodeId, Rank
 from resurge_libs.core.offenders import CulpritView, OffenceView, OffenderRules
 from resurge_libs.core.reasons import Reason
+from resurge_libs.core.repeat_offenders import POLICY_ORDER
 from resurge_libs.core.verdict import VerdictKind
+from resurge_restart_policy.core.rules import ORDER
 from resurge_restart_policy.core.step import decide, explain
 from resurge_restart_policy.settings import PolicySettings
 from tests.unit.restart_policy.test_rules import LATCHED, PLAIN, RULES, SPENT
@@ -90,6 +94,15 @@ def test_nobody_is_excluded_where_that_is_switched_off():
     rules = replace(RULES, offenders=OffenderRules(0, 10))
     assert "policy.offender_faults is 0" in explain(THIRD, rules).outcomes[-2].because.sentence
     assert decide(THIRD, rules).kind is VerdictKind.RESTART
+
+
+def test_a_kept_machine_gets_no_restart_that_its_cause_has_spent():
+    view = replace(culprit(nodes_left=1, is_enough=False), cause_budget=CauseBudget(FaultCause.SIGNAL, 1, 1))
+    assert explain(view, RULES).deciding_rule == "budget_of_cause"
+
+
+def test_a_record_replays_without_the_policy_by_the_policys_own_rules():
+    assert tuple(rule.judge for rule in ORDER) == POLICY_ORDER
 
 
 def test_one_fault_is_enough_where_that_is_wanted():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
-from resurge_libs.core.offenders import CulpritView
 from resurge_libs.rpc.errors import because_to_proto
 from resurge_rendezvous.core.model import MachineExclusion, NodePhase, NodeStanding, NodeView
 from resurge_rendezvous.wire import PHASES
@@ -59,20 +57,3 @@ def exclusion_to_proto(one: MachineExclusion) -> rendezvous_pb2.Exclusion:
     if one.exclusion.until is not None:
         told.until.CopyFrom(timestamp(one.exclusion.until))
     return told
-
-
-def culprit_to_proto(culprit: CulpritView) -> policy_pb2.Culprit:
-    """What policy is told of the machine on which a round's faults began."""
-    return policy_pb2.Culprit(
-        node_id=culprit.node,
-        code=culprit.code,
-        rank=culprit.rank,
-        nodes_left=culprit.nodes_left,
-        is_enough=culprit.is_enough,
-        offences=[
-            policy_pb2.Offence(
-                node_id=one.node, generation=one.generation, code=one.code, rank=one.rank, elsewhere=one.elsewhere
-            )
-            for one in culprit.offences
-        ],
-    )

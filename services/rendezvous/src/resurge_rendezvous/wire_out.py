@@ -12,6 +12,7 @@ from resurge_libs.core.ledger import Doing, Ledger
 from resurge_libs.core.trace_ids import trace_id_of
 from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.traceparent import TraceContext
+from resurge_libs.rpc.culprits import culprit_to_proto
 from resurge_libs.rpc.errors import because_to_proto, token_to_proto
 from resurge_libs.rpc.progress import check_to_proto, count_to_proto, rules_to_proto
 from resurge_libs.rpc.recommendations import recommendation_to_proto
@@ -36,7 +37,7 @@ from resurge_rendezvous.core.model import (
     TerminalDecision,
 )
 from resurge_rendezvous.wire import STOP_ACTIONS
-from resurge_rendezvous.wire_machines import culprit_to_proto, exclusion_to_proto, node_to_proto
+from resurge_rendezvous.wire_machines import exclusion_to_proto, node_to_proto
 from resurge_rendezvous.wire_times import duration, timestamp
 
 MAX_FAULTS_TOLD = 1_024

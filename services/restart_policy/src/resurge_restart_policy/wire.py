@@ -13,7 +13,6 @@ from google.protobuf.duration_pb2 import Duration
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
-from resurge_libs.core.offenders import CulpritView, OffenceView
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import (
@@ -24,6 +23,7 @@ from resurge_libs.core.verdict import (
     Verdict,
     VerdictKind,
 )
+from resurge_libs.rpc.culprits import culprit_from_proto
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 from resurge_libs.rpc.progress import check_from_proto
 from resurge_libs.rpc.recommendations import recommendation_of
@@ -35,7 +35,6 @@ MAX_NAME_BYTES = 256
 MAX_SENTENCE_BYTES = 4_096
 MAX_FAULTS = 1_024
 MAX_CYCLES = 256
-MAX_OFFENCES = 256
 MAX_EXIT_CODE = 255
 MAX_ADVICE_MISSING = 16
 
@@ -109,36 +108,8 @@ def view_of(incident: policy_pb2.Incident, wrong: Violations, at: str) -> Incide
         cause_budget=cause_budget_from_proto(incident, "cause_budget", wrong, at),
         backoff=backoff_from_proto(incident, "backoff", wrong, at),
         no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
-        culprit=_culprit_of(incident.culprit, wrong, f"{at}.culprit") if incident.HasField("culprit") else None,
+        culprit=culprit_from_proto(incident, wrong, at),
     )
-
-
-def _culprit_of(culprit: policy_pb2.Culprit, wrong: Violations, at: str) -> CulpritView:
-    wrong.name(f"{at}.node_id", culprit.node_id, MAX_NAME_BYTES)
-    wrong.count(f"{at}.offences", len(culprit.offences), MAX_OFFENCES)
-    for index, one in enumerate(culprit.offences[:MAX_OFFENCES]):
-        wrong.name(f"{at}.offences[{index}].node_id", one.node_id, MAX_NAME_BYTES)
-    return CulpritView(
-        node=NodeId(culprit.node_id),
-        code=_code_of(culprit.code),
-        rank=Rank(culprit.rank) if culprit.HasField("rank") else None,
-        nodes_left=culprit.nodes_left,
-        is_enough=culprit.is_enough,
-        offences=tuple(
-            OffenceView(
-                node=NodeId(one.node_id),
-                generation=Generation(one.generation),
-                code=_code_of(one.code),
-                rank=Rank(one.rank) if one.HasField("rank") else None,
-                elsewhere=one.elsewhere,
-            )
-            for one in culprit.offences[:MAX_OFFENCES]
-        ),
-    )
-
-
-def _code_of(code: str) -> Reason:
-    return because_from_proto(ids_pb2.Because(code=code), Reason.OBSERVED).code
 
 
 def _fault_of(fault: policy_pb2.Fault, wrong: Violations, at: str) -> FaultView:

@@ -16,6 +16,7 @@ from resurge_launcher.commands.control import Place, ask, find_place, place_opti
 from resurge_launcher.usage import CommandFailed, UsageProblem, unknown
 from resurge_launcher.views.explanation import explanation_lines
 from resurge_launcher.views.replay import replayed_by_default
+from resurge_libs.core.repeat_offenders import POLICY_ORDER
 from resurge_libs.core.verdict import SOURCE_DEFAULT
 
 
@@ -60,6 +61,7 @@ def explained(place: Place, record: rendezvous_pb2.Recovery) -> tuple[str, polic
             return "the restart policy", ask(
                 place, "Explain", policy_pb2.ExplainRequest(incident=record.incident), service="policy"
             )
-        except CommandFailed:  # no policy there, or of another release: the default rules explain as well
+        except CommandFailed:  # no policy there, or of another release: its rules are known here as well
             pass
-    return "the default rules (no restart policy answered)", replayed_by_default(record.incident)
+    rules = "the policy's rules with their default settings (no restart policy answered)"
+    return rules, replayed_by_default(record.incident, POLICY_ORDER)

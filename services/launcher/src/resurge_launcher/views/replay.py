@@ -13,6 +13,7 @@ from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.progress import told
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.repeat_offenders import kept_sentence
 from resurge_libs.core.verdict import (
     DEFAULT_ORDER,
     EXIT_NO_RESTART,
@@ -23,8 +24,10 @@ from resurge_libs.core.verdict import (
     NoRestart,
     Verdict,
     VerdictKind,
+    VerdictRule,
     VerdictRules,
 )
+from resurge_libs.rpc.culprits import culprit_from_proto
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 from resurge_libs.rpc.progress import check_from_proto
 from resurge_libs.rpc.restarts import backoff_from_proto, cause_budget_from_proto, cause_named
@@ -40,12 +43,15 @@ KINDS = {
 }
 
 
-def replayed_by_default(incident: policy_pb2.Incident) -> policy_pb2.ExplainResponse:
-    """Every default rule's word on the incident, in order; rules after the one that decided were not asked."""
+def replayed_by_default(
+    incident: policy_pb2.Incident, order: tuple[VerdictRule, ...] = DEFAULT_ORDER
+) -> policy_pb2.ExplainResponse:
+    """Every rule's word on the incident, in order, with the default settings; rules after the one that decided were not
+    asked."""
     view, rules = incident_view(incident), VerdictRules()
     answer = policy_pb2.ExplainResponse(incident=incident)
     decided = False
-    for rule in DEFAULT_ORDER:
+    for rule in order:
         name = rule.__name__
         verdict = None if decided else rule(view, rules)
         if verdict is not None:
@@ -68,6 +74,8 @@ def _passed_over(rule: str, view: IncidentView) -> Because:
             sentence = f"{budget.left} restarts left: {budget.spent} spent of {budget.max_restarts} allowed"
         case "budget_of_cause_is_exhausted" if bound is not None:
             sentence = f"{bound.spent} restarts spent of {bound.allowed} allowed for cause {bound.cause}"
+        case "exclusion_leaves_too_few" | "repeat_offender":
+            sentence = kept_sentence(view, VerdictRules())
         case "budget_of_cause_is_exhausted":
             sentence = f"cause {view.cause} has no bound of its own"
         case _:
@@ -138,6 +146,7 @@ def incident_view(incident: policy_pb2.Incident) -> IncidentView:
         advice_missing=tuple(incident.advice_missing),
         no_restart_exit_code=incident.no_restart_exit_code or EXIT_NO_RESTART,
         progress=check_from_proto(incident, "progress", Violations(), "incident"),
+        culprit=culprit_from_proto(incident, Violations(), "incident"),
         cause=cause_named(incident.cause),
         cause_budget=cause_budget_from_proto(incident, "cause_budget", Violations(), "incident"),
         backoff=backoff_from_proto(incident, "backoff", Violations(), "incident"),
@@ -172,6 +181,7 @@ def _verdict_to_proto(verdict: Verdict) -> policy_pb2.Verdict:
         because=because_to_proto(verdict.because),
         exit_code=verdict.exit_code,
         excluded_node_ids=sorted(verdict.excluded),
+        would_exclude_node_ids=sorted(verdict.would_exclude),
         restarts_left=verdict.restarts_left,
         source=verdict.source,
     )

@@ -2,12 +2,14 @@
 
 The order is the contract: job already succeeded, shutdown requested, latched no-restart verdict, no progress,
 exclusion leaves too few nodes, budget, budget of the cause, repeat offender, restart. All but the two about machines
-(see offenders.py) are the functions of the default verdict, so that policy and its stand-in cannot drift apart.
+are the functions of the default verdict, so that policy and its stand-in cannot drift apart; all live in libs, so that
+a record can be replayed without this service.
 """
 
 from __future__ import annotations
 
 from resurge_libs.core.progress import told
+from resurge_libs.core.repeat_offenders import exclusion_leaves_too_few, kept_sentence, repeat_offender
 from resurge_libs.core.verdict import (
     IncidentView,
     VerdictRules,
@@ -20,7 +22,6 @@ from resurge_libs.core.verdict import (
     shutdown_was_requested,
 )
 from resurge_restart_policy.core.model import NamedRule
-from resurge_restart_policy.core.offenders import exclusion_leaves_too_few, kept_sentence, repeat_offender
 
 
 def _progress(view: IncidentView, rules: VerdictRules) -> str:

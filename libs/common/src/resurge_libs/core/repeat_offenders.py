@@ -11,15 +11,29 @@ from dataclasses import replace
 
 from resurge_libs.core.offenders import OFFENCES, CulpritView, OffenceView
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind, VerdictRules, restart
+from resurge_libs.core.verdict import (
+    IncidentView,
+    Verdict,
+    VerdictKind,
+    VerdictRule,
+    VerdictRules,
+    budget_is_exhausted,
+    budget_of_cause_is_exhausted,
+    job_already_succeeded,
+    no_progress,
+    no_restart_is_latched,
+    restart,
+    shutdown_was_requested,
+)
 
 
 def exclusion_leaves_too_few(view: IncidentView, rules: VerdictRules) -> Verdict | None:
     """A machine that is to go stays when no round could be formed without it; the verdict says so."""
     culprit = view.culprit
-    spent = view.budget.is_exhausted or (view.cause_budget is not None and view.cause_budget.is_exhausted)
-    if culprit is None or culprit.is_enough or spent or why_kept(view, rules) is not None:
+    if culprit is None or culprit.is_enough or why_kept(view, rules) is not None:
         return None
+    if any(spent(view, rules) is not None for spent in (budget_is_exhausted, budget_of_cause_is_exhausted)):
+        return None  # there is no restart to be had: a rule further down says so
     sentence = (
         f"{told(view, culprit, rules)}, and is kept: without it {culprit.nodes_left} nodes are left, and "
         f"{view.min_nodes} must run"
@@ -79,3 +93,17 @@ def _recent(view: IncidentView, culprit: CulpritView, rules: VerdictRules, *, el
 
 def _is_alike(one: OffenceView, culprit: CulpritView) -> bool:
     return one.rank == culprit.rank and one.code is culprit.code
+
+
+POLICY_ORDER: tuple[VerdictRule, ...] = (
+    job_already_succeeded,
+    shutdown_was_requested,
+    no_restart_is_latched,
+    no_progress,
+    exclusion_leaves_too_few,
+    budget_is_exhausted,
+    budget_of_cause_is_exhausted,
+    repeat_offender,
+    restart,
+)
+"""The rules that the policy service asks, in its order."""
