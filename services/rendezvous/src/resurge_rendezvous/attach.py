@@ -124,6 +124,7 @@ class LauncherSession:
         self._desk = desk
         self._heard_at = desk.clock.monotonic()
         self._reader: asyncio.Task[None] | None = None
+        self._introduce_by: asyncio.TimerHandle
         self.stream = LauncherStream()
         self._launcher = Attachment(desk, self.stream)
 
@@ -141,14 +142,14 @@ class LauncherSession:
 
     async def _read(self, messages: AsyncIterator[rendezvous_pb2.AttachRequest]) -> None:
         name, limit_s = self._launcher.name, self._desk.settings.hello_limit_s
-        too_late = asyncio.get_running_loop().call_later(limit_s, self._never_introduced, limit_s)
+        self._await_introduction(limit_s)
         is_first = True
         try:
             async for message in messages:
                 self._heard_at = self._desk.clock.monotonic()
                 if is_first:
                     is_first = False
-                    too_late.cancel()
+                    self._introduce_by.cancel()
                     self._launcher.introduce(message.observed)
                 else:
                     self._launcher.take(message.observed)
@@ -162,10 +163,17 @@ class LauncherSession:
             log.event("message_unreadable", node=self._launcher.node, stream=name, error=repr(error))
             self.stream.end(BadRequest.of("message", "could not be read: it is malformed or of another release"))
         finally:
-            too_late.cancel()
+            self._introduce_by.cancel()
 
-    def _never_introduced(self, limit_s: float) -> None:
-        self.stream.end(BadRequest.of(FIRST, f"did not come within {limit_s:g} s"))
+    def _await_introduction(self, limit_s: float) -> None:
+        due = self._desk.clock.monotonic() + limit_s
+        self._introduce_by = asyncio.get_running_loop().call_later(limit_s, self._never_introduced, limit_s, due)
+
+    def _never_introduced(self, limit_s: float, due: float) -> None:
+        if self._desk.clock.monotonic() > due + self._desk.limits.late_tick_s:
+            self._await_introduction(limit_s)  # it was this service that had no time: the words may be here unread
+        else:
+            self.stream.end(BadRequest.of(FIRST, f"did not come within {limit_s:g} s"))
 
     def _close(self) -> None:
         silent_s = self._desk.clock.monotonic() - self._heard_at

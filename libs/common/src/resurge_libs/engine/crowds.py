@@ -15,10 +15,17 @@ from resurge_libs.core.instant import Instant
 from resurge_libs.engine.outlet import Asked
 from resurge_libs.engine.ports import Clock, Entry
 
-CHEAP_DIGEST_S = 0.002
+CHEAP_DIGEST_S = 0.0005
 """A digest that takes no longer is made for every batch."""
 DIGEST_SHARE = 0.05
 """Share of the time that longer ones may take."""
+
+
+GATHER_S = 0.004
+"""While the journal writes two batches, what arrives may wait so long for others to be stepped with it: its answers
+could not leave before those batches are durable."""
+GATHERED = 64
+"""So many events are worth a step at once."""
 
 
 class Crowds(Protocol):

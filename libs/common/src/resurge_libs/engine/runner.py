@@ -20,7 +20,7 @@ from resurge_libs.core import codec
 from resurge_libs.core.instant import Instant, Wall
 from resurge_libs.core.machine import Machine, Step
 from resurge_libs.core.refusals import InternalFault, Overloaded, RpcProblem
-from resurge_libs.engine.crowds import Crowds, RationedDigest, next_group
+from resurge_libs.engine.crowds import GATHER_S, GATHERED, Crowds, RationedDigest, next_group
 from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, Waiting, all_of, settle
 from resurge_libs.engine.ports import Clock, Effects, Entry, Journal, JournalFailed, Snapshot
 from resurge_libs.engine.replay import fact_record
@@ -154,7 +154,8 @@ class Engine(Generic[S]):
     def _plan_turn(self) -> None:
         if self._loop is not None and not self._turn_planned:
             self._turn_planned = True
-            self._loop.call_soon(self._turn)
+            is_flood = self._options.crowds is not None and len(self._in_flight) > 1
+            self._loop.call_later(GATHER_S if is_flood and len(self._inbox) < GATHERED else 0.0, self._turn)
 
     def _turn(self) -> None:
         self._turn_planned = False
