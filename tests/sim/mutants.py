@@ -16,7 +16,9 @@ from typing import Any
 
 from resurge_launcher.core import step as launcher_step
 from resurge_launcher.core import teardown
+from resurge_libs.core import progress
 from resurge_libs.core.lease import Lease
+from resurge_libs.core.progress import ProgressCount
 from resurge_rendezvous.core import (
     clearing,
     draft,
@@ -34,7 +36,7 @@ from resurge_rendezvous.core import (
     verdicts,
 )
 from resurge_rendezvous.core import step as rdzv_step
-from resurge_rendezvous.core.model import Ended, Park, Presence
+from resurge_rendezvous.core.model import Ended, Park, Presence, RestartRefunded
 from tests.sim import script, shrink
 from tests.sim.guards import GUARDS, Mutant, always, nothing
 from tests.sim.run import run_seed
@@ -100,6 +102,25 @@ def _same_name(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda one, other: one.node == other.node
 
 
+def _unmoved(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda count, check: count
+
+
+def _skipped_counts(right: Callable[..., Any]) -> Callable[..., Any]:
+    def outcome_of(check: Any) -> Any:
+        return right(replace(check, value=check.baseline) if check.value is None else check)
+
+    return outcome_of
+
+
+def _refunded_at_once(right: Callable[..., Any]) -> Callable[..., Any]:
+    def await_refund(d: Any) -> None:
+        if d.spec.restarts.refund_after_s > 0 and d.job.restarts_spent > d.job.refunded:
+            d.record(RestartRefunded(d.stamp.wall))
+
+    return await_refund
+
+
 def _one_too_few(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda spec, candidates, before: right(
         replace(spec, min_nodes=max(1, spec.min_nodes - 1)), candidates, before
@@ -111,6 +132,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("the service's lease is shorter than the launcher's", losses, "renewed_lease", _short_lease),
     Mutant("a service that starts again knows of no leases", rdzv_step, "_relearned", _knows_nobody),
     Mutant("a sweep that saw workers alive ends the teardown", teardown, "strays_gone", _over_at_once),
+    Mutant("cycles without progress are not counted", ProgressCount, "after", _unmoved),
+    Mutant("a cycle whose marker was not read counts", progress, "outcome_of", _skipped_counts),
+    Mutant("the third cycle without progress is one of three more", progress, "is_exhausted", always(False)),
+    Mutant("a restart is given back without health", rounds, "await_refund", _refunded_at_once),
     Mutant("charged restarts are not counted", fold, "evolve", _uncharged),
     Mutant("a finished node is not journaled", draft.Draft, "record", _forgetful),
     Mutant("excluded nodes take part in rounds", draft.Draft, "mark_ready", _excluded_in),
