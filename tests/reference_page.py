@@ -28,6 +28,7 @@ READING = (
     "verdict",
     "report",
     "drain",
+    "logs",
     "shutdown",
 )
 
@@ -170,10 +171,16 @@ def _refused() -> str:
 
 def _reading(name: str) -> str:
     command: click.Command = importlib.import_module(COMMANDS[name][0]).command
+    if isinstance(command, click.Group):
+        return "\n\n".join(_section(f"{name} {part}", below) for part, below in command.commands.items())
+    return _section(name, command)
+
+
+def _section(name: str, command: click.Command) -> str:
     rows = ["| option | meaning |", "| --- | --- |"]
     for item in command.params:
         if isinstance(item, click.Option):
-            value = "" if item.is_flag else f" {item.metavar}"
+            value = "" if item.is_flag else f" {item.metavar or item.type.name.upper()}"
             rows.append(f"| {', '.join(f'`{flag}{value}`' for flag in item.opts)} | {_cell(item.help or '')} |")
     arguments = "".join(f" [{item.name.upper()}]" for item in command.params if isinstance(item, click.Argument))
     about = " ".join((command.help or "").split())

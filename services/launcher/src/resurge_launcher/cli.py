@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
     "verdict": ("resurge_launcher.commands.verdict", "Show how the job ended; --exit-code for batch scripts."),
     "report": ("resurge_launcher.commands.report", "Show where the job's time went: goodput, lost steps, each phase."),
     "drain": ("resurge_launcher.commands.drain", "Have the ranks save and stop at one step, because a node is to go."),
+    "logs": ("resurge_launcher.commands.reading_logs", "Show what workers printed, live or later."),
     "shutdown": ("resurge_launcher.commands.shutdown", "End the job as asked."),
 })  # fmt: skip
 

@@ -1,0 +1,107 @@
+"""`resurge logs` against a real log server: tail, list, flush, merge."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from resurge_launcher.cli import main
+from resurge_launcher.logs import shipper, spool
+from resurge_launcher.logs.spool import SpoolNote
+from tests.fakes.host import HostProcess
+
+
+def left_behind(folder, rank: int, text: bytes) -> None:
+    """A spool as it is after the launcher and its sender were killed."""
+    note = SpoolNote("job", "n0", 1, 1, 0, rank, 2, incarnation=7)
+    descriptor = spool.open_for_worker(folder, note)
+    os.write(descriptor, text)
+    os.close(descriptor)
+    spool.end_generation(folder, 1)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A log server with what two ranks wrote, sent by hand."""
+    folder = tmp_path_factory.mktemp("logs")
+    more = ("--applog-prefix", str(folder / "app.log"), "--sync", "ack")
+    with HostProcess(folder / "state", module="resurge_log_aggregator", more=more) as host:
+        left_behind(folder / "spool", 0, b"a\nb\nlast words")
+        left_behind(folder / "spool", 1, b"error: x\n")
+        assert main(["logs", "flush", str(folder / "spool"), "--log-endpoint", host.endpoint]) == 0
+        yield folder, host.endpoint
+
+
+def told(capfdbinary, *words: str) -> tuple[int, bytes, bytes]:
+    code = main(["logs", *words])
+    out, err = capfdbinary.readouterr()
+    return code, out, err
+
+
+def test_what_was_left_in_a_spool_is_in_the_file(served):
+    folder, _ = served
+    assert sorted((folder / "app_cycle0.log").read_bytes().splitlines()) == [
+        b"0: a", b"0: b", b"0: last words", b"1: error: x",
+    ]  # fmt: skip
+    assert list(spool.notes(folder / "spool")) == []
+
+
+def test_tail_chooses_ranks_lines_and_patterns(served, capfdbinary):
+    _, endpoint = served
+    at = ("--log-endpoint", endpoint)
+    assert told(capfdbinary, "tail", *at, "--rank", "0")[1] == b"0: a\n0: b\n0: last words\n"
+    assert told(capfdbinary, "tail", *at, "--rank", "0", "-n", "1")[1] == b"0: last words\n"
+    assert told(capfdbinary, "tail", *at, "--grep", "err.r")[1] == b"1: error: x\n"
+    assert told(capfdbinary, "tail", *at, "--rank", "1", "--colour", "always")[1] == b"\x1b[33m1: error: x\x1b[0m\n"
+    assert told(capfdbinary, "tail", *at, "--since", "1h", "--node", "n0", "--rank", "1")[1] == b"1: error: x\n"
+
+
+def test_list_says_that_the_cycle_is_complete(served, capfdbinary):
+    _, endpoint = served
+    code, out, _ = told(capfdbinary, "list", "--log-endpoint", endpoint)
+    assert code == 0 and b"attempt 1 cycle 0" in out and b"complete" in out
+    logs = json.loads(told(capfdbinary, "list", "--log-endpoint", endpoint, "--json")[1])
+    assert (logs[0]["sealed"], logs[0]["lines"]) == (True, "4")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("tail", "--cycle", "9"), 1, b"attempt 1 cycle 0"),
+        (("tail", "--since", "soon"), 2, b"--since"),
+        (("tail", "--grep", "("), 2, b"--grep"),
+        (("tail", "--launchers"), 1, b"no such log"),
+    ],
+)
+def test_what_cannot_be_shown_is_named(served, capfdbinary, words, code, said):
+    _, endpoint = served
+    found, _, err = told(capfdbinary, *words, "--log-endpoint", endpoint)
+    assert (found, said in err) == (code, True), err
+
+
+def test_no_log_server_is_said_with_what_to_do(tmp_path, capfdbinary):
+    code, _, err = told(capfdbinary, "tail", "--log-endpoint", "127.0.0.1:1")
+    assert code == 1 and b"did not answer" in err
+    code, _, err = told(capfdbinary, "tail", "--state-dir", str(tmp_path))
+    assert code == 2 and b"--log-endpoint" in err
+
+
+def test_a_spool_that_another_process_sends_is_left_to_it(tmp_path, served, capfdbinary):
+    _, endpoint = served
+    left_behind(tmp_path, 1, b"x\n")
+    descriptor = shipper.claim(tmp_path)
+    assert descriptor is not None
+    code, _, err = told(capfdbinary, "flush", str(tmp_path), "--log-endpoint", endpoint)
+    assert code == 1 and b"another process" in err
+    os.close(descriptor)
+
+
+def test_files_that_nodes_appended_to_are_put_in_order_by_rank(tmp_path, capfdbinary):
+    (tmp_path / "a.log").write_bytes(b" 1: x\n10: y\n 1: z\n")
+    (tmp_path / "b.log").write_bytes(b" 0: first\n10: last")
+    code, out, _ = told(capfdbinary, "merge", str(tmp_path / "a.log"), str(tmp_path / "b.log"))
+    assert (code, out) == (0, b" 0: first\n 1: x\n 1: z\n10: y\n10: last\n")
+    code, _, err = told(capfdbinary, "merge", str(tmp_path / "a.log"), "--output", str(tmp_path / "no" / "x"))
+    assert code == 1 and b"cannot be written" in err
