@@ -113,7 +113,7 @@ A launcher that holds the job's decision exits with its code, also when it is si
 | `logs/` | per-rank output, unless `--log-dir` says otherwise |
 | `control-plane.log` | what a control plane started here says; longer than 8 MiB, it becomes `….log.1` |
 
-A `.jsonl` file of 4 MiB becomes `….jsonl.1`, and so on up to `.3`. All of it stays below 64 MiB however long the job
+A `.jsonl` file of 3 MiB becomes `….jsonl.1`, and so on up to `.3`. All of it stays below 64 MiB however long the job
 runs (`make bench-journal`), but for `logs/` and for what the job puts into the store. Records that are no longer kept
 are counted, and `resurge recoveries` says how many there were.
 """

@@ -22,7 +22,7 @@ FILE_NAME = "journal.sqlite"
 SCHEMA_VERSION = 1
 SNAPSHOTS_KEPT = 2
 ENTRIES_KEPT = 2_000
-ENTRY_BYTES_KEPT = 8 * 1024 * 1024
+ENTRY_BYTES_KEPT = 4 * 1024 * 1024
 """Entries that stay readable behind a snapshot, by number and by bytes: opening reads the whole file, and must not be
 slower for an old job."""
 LOG_BYTES_KEPT = 4 * 1024 * 1024

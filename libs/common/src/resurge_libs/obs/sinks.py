@@ -21,7 +21,7 @@ from resurge_libs.obs.recovery_spans import SpanRecord
 
 MAX_QUEUED_TRACES = 256
 EXIT_LIMIT_S = 1.0
-SPANS_BYTES_MAX = 4 * 1024 * 1024
+SPANS_BYTES_MAX = 3 * 1024 * 1024
 SPANS_OLDER_MAX = 3
 """Files of that size that are kept beside the present one."""
 

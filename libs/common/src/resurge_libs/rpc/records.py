@@ -26,7 +26,7 @@ JOB_NAME = "job.json"
 CYCLES_NAME = "cycles"
 """Directory of the records of cycles, where none was named."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
-RECOVERIES_BYTES_MAX = 4 * 1024 * 1024
+RECOVERIES_BYTES_MAX = 3 * 1024 * 1024
 RECOVERIES_OLDER_MAX = 3
 """Files of that size beside the present one: what they hold must outlast what the journal remembers, or the next start
 would export it again."""
