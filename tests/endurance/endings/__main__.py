@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.endurance.endings.cells import CELLS, Cell
-from tests.endurance.endings.play import Played, play
+from tests.endurance.endings.play import KILL_EVERY, Played, play
 from tests.endurance.soak import circumstances, interrupted
 
 MOST_FAILED = 5
 """After so many of one cell the rest of it is not tried."""
 
 
-def play_cell(cell: Cell, runs: int, seed: int, lanes: int, root: Path) -> list[Played]:
+def play_cell(cell: Cell, told: argparse.Namespace, root: Path) -> list[Played]:
     """So many runs of one cell, some side by side."""
     failed = 0
 
@@ -37,7 +37,7 @@ def play_cell(cell: Cell, runs: int, seed: int, lanes: int, root: Path) -> list[
         if failed >= MOST_FAILED:
             return None
         folder = root / f"{cell.name}-{number}"
-        played = play(cell, number, seed, folder)
+        played = play(cell, number, told.seed, folder, told.kill_every)
         if played.problem:
             failed += 1
             killed = f", control plane killed {played.kill}" if played.kill else ""
@@ -46,8 +46,8 @@ def play_cell(cell: Cell, runs: int, seed: int, lanes: int, root: Path) -> list[
             shutil.rmtree(folder, ignore_errors=True)
         return played
 
-    with ThreadPoolExecutor(lanes) as pool:
-        return [played for played in pool.map(one, range(runs)) if played is not None]
+    with ThreadPoolExecutor(told.lanes) as pool:
+        return [played for played in pool.map(one, range(told.runs)) if played is not None]
 
 
 def figures(played: Iterable[Played], runs: int) -> dict[str, Any]:
@@ -69,6 +69,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100, help="of each cell")
     parser.add_argument("--cells", default="", help="names, by commas; all without")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kill-every", type=int, default=KILL_EVERY, help="in each so manyth run there is a kill")
     parser.add_argument("--lanes", type=int, default=2, help="runs side by side")
     parser.add_argument("--keep", help="folder for runs that failed")
     told = parser.parse_args()
@@ -81,7 +82,7 @@ def main() -> int:
     root = Path(tempfile.mkdtemp(prefix="resurge-endings-", dir=told.keep)).resolve()
     table: dict[str, dict[str, Any]] = {}
     for cell in (cell for cell in CELLS if not wanted or cell.name in wanted):
-        table[cell.name] = figures(play_cell(cell, told.runs, told.seed, told.lanes, root), told.runs)
+        table[cell.name] = figures(play_cell(cell, told, root), told.runs)
         print(f"endings: {cell.name}: {table[cell.name]}, {time.monotonic() - began:.0f} s", flush=True)
     failed = sum(row["failed"] for row in table.values())
     if not failed:

@@ -6,6 +6,7 @@ that it must have, and add the cell to CELLS.
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,8 @@ from tests.endurance.job import Shape, SmallJob
 
 WORKER = Path(__file__).parent.parent / "programs" / "ending.py"
 NO_RESTART = 95
-"""Not the default, so that the setting is seen to reach every launcher."""
+PREEMPTED = 97
+"""Not the defaults, so that the settings are seen to reach every launcher."""
 ASK_LIMIT_S = 20.0
 TRY_LIMIT_S = 1.0
 FLAGS = ("--warm", "off", "--ft_no_restart_exit_code", str(NO_RESTART))
@@ -42,6 +44,9 @@ class Ending:
 
     code: int
     cause: EndCause
+    own: frozenset[EndCause] = frozenset()
+    """Causes of its own with which a launcher may leave beside it, by the same code: it was signalled, and the control
+    plane was not there to be asked."""
 
 
 @dataclass
@@ -127,7 +132,7 @@ def exclude(stage: Stage) -> Ending:
     """A worker asks to leave its node out; the spare takes over, and the excluded launcher waits for the job's end."""
     before = stage.job.crew()
     stage.tell("exclude-0")
-    after = stage.job.training(after=before.generation, limit_s=30.0)
+    after = stage.job.training(after=before.generation, limit_s=30.0, may_end=("control",))
     assert after.nodes.isdisjoint(before.nodes), f"{sorted(after.nodes)} trains after {sorted(before.nodes)} was left"
     stage.tell("finish")
     return Ending(0, EndCause.SUCCESS)
@@ -141,14 +146,33 @@ def leave_too_few(stage: Stage) -> Ending:
     return Ending(1, EndCause.TOO_FEW_NODES)
 
 
+def stand_still(stage: Stage) -> Ending:
+    """A rank fails, on either node, and no checkpoint was completed since the start."""
+    stage.tell(f"crash-{stage.number % 2}")
+    return Ending(NO_RESTART, EndCause.NO_PROGRESS)
+
+
+def preempt(stage: Stage) -> Ending:
+    """The scheduler signals one launcher, or all of them one after the other."""
+    names = stage.job.shape.launchers if stage.number % 2 else stage.job.shape.launchers[stage.number // 2 % 2 :][:1]
+    for name in names:
+        stage.job.processes[name].send_signal(signal.SIGTERM)
+    return Ending(PREEMPTED, EndCause.PREEMPTED, frozenset({EndCause.SIGNALLED}))
+
+
 WITH_STOPS = replace(PAIR, max_restarts=2, flags=(*FLAGS, "--ft-attribution-stop-action", "no-restart"))
+BY_MARKER = {**LIMITS, "RESURGE_LAUNCHER__CHECKPOINT_ITERATION_FILE": "{folder}/marker"}
+WITH_MARKER = replace(PAIR, max_restarts=5, flags=(*FLAGS, "--ft-max-no-progress-cycles", "1"))
+PREEMPTIBLE = replace(PAIR, max_restarts=5, flags=(*FLAGS, "--preempted-exit-code", str(PREEMPTED)))
 IMPATIENT = replace(PAIR, max_restarts=2, flags=FLAGS)
 
 CELLS: tuple[Cell, ...] = (
     Cell("success", PAIR, succeed),
     Cell("budget", PAIR, spend_the_budget),
+    Cell("no_progress", WITH_MARKER, stand_still, BY_MARKER),
     Cell("attribution_stop", WITH_STOPS, stop_by_attribution),
     Cell("shutdown_request", PAIR, shut_down),
+    Cell("preemption", PREEMPTIBLE, preempt, {**LIMITS, "RESURGE_LIMITS__DRAIN_GRACE_S": "5"}),
     Cell("exclusion", ONE_AND_A_SPARE, exclude),
     Cell("too_few_nodes", IMPATIENT, leave_too_few, {**LIMITS, "RESURGE_LIMITS__QUORUM_WAIT_S": "3.2"}),
 )

@@ -2,6 +2,7 @@
 
 Run as `ending.py FOLDER PACE_S`. FOLDER/finish: leave with 0. FOLDER/crash-<rank>: exit with 1. FOLDER/shutdown-<rank>
 and FOLDER/exclude-<rank>: ask the launcher, then leave by raising, as an application does whose loss is not a number.
+Told to stop by the launcher, all ranks leave with 0 at one step.
 """
 
 import os
@@ -35,6 +36,8 @@ with resurge.session(beat_limit=60, quick_exit=True) as session:
         time.sleep(pace_s)
         step += 1
         session.step_committed(step)
+        if session.should_stop():
+            break
         if told("crash"):
             sys.exit(1)
         if told("shutdown"):

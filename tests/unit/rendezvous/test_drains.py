@@ -218,3 +218,15 @@ def test_a_drained_spare_is_released_at_once():
     d.ask(DrainAsked(d.stamp(), RequestId("r"), NodeId("n2"), "maintenance"))
     assert d.told("n2") == "EXIT 0"
     assert d.stage == "Running"
+
+
+def test_a_node_that_was_told_to_leave_and_falls_silent_is_not_waited_for():
+    """It left while the service was down, and had nobody to say goodbye to."""
+    d = started()
+    notice(d, "n0", offer=10)
+    d.restart_service()
+    d.hello("n1", pid=1)
+    d.running("n1")
+    d.wait(30.0, ("n1",))
+    assert d.told("n1") == "EXIT 143"
+    assert d.job.stage.decision.because.code is Reason.PREEMPTED

@@ -191,10 +191,11 @@ def _has_restart(d: Draft) -> bool:
 
 def _could_come(d: Draft) -> int:
     """Nodes that are there or may still come back: not told to leave, and not gone because they were."""
+    told = d.job.drain.node if d.job.drain is not None else None
     return sum(
         entry.exclusion is None
         and entry.drained is None
-        and not (entry.lost is not None and entry.lost.code is Reason.NODE_LEFT)
+        and not (entry.lost is not None and (entry.lost.code is Reason.NODE_LEFT or entry.node == told))
         and not ((seat := d.seen.seats.get(entry.node)) is not None and seat.is_going)
         for entry in d.job.nodes
     )
