@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -17,6 +18,7 @@ from resurge_launcher.commands.build import (
 )
 from resurge_launcher.commands.machine import machine_id
 from resurge_launcher.commands.sources import resolve
+from resurge_launcher.core.reclaim import ReclaimRules
 from resurge_launcher.flags import BY_NAME
 from resurge_launcher.settings import EntryKind, MachineId
 from resurge_launcher.usage import UsageProblem
@@ -295,3 +297,21 @@ def test_a_directory_that_hangs_is_named_and_keeps_nobody_waiting():
         back.set()
     assert machine.within(5, lambda: "is not a directory") == "is not a directory"
     assert machine.within(5, lambda: None) is None
+
+
+def test_gpu_memory_is_waited_for_where_there_are_gpus_and_restarts(script):
+    gpus = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert build(script, gpus, max_restarts="3").reclaim == ReclaimRules(50.0, 512, None)
+    given = {"max_restarts": "3", "gpu_memory_tolerance_mb": "64", "gpu_memory_poll_interval": "500ms"}
+    assert build(script, gpus, **given).reclaim == ReclaimRules(50.0, 64, 0.5)
+    assert build(script, gpus).reclaim is None, "no restart is allowed"
+    assert build(script, gpus, max_restarts="3", gpu_memory_reclaim_timeout="0").reclaim is None
+    assert build(script, {"CUDA_VISIBLE_DEVICES": ""}, max_restarts="3").reclaim is None
+    assert "limits.start_process_group_limit_s" in str(refusal(script, gpus, gpu_memory_reclaim_timeout="300"))
+    assert refusal(script, gpus, gpu_memory_poll_interval="0").field == "--ft-gpu-memory-poll-interval"
+
+
+def test_every_signal_that_is_named_is_handled(script):
+    settings = build(script, drain_signals="USR1,TERM", preempted_exit_code="75")
+    assert set(settings.handled_signals) >= {signal.SIGUSR1, signal.SIGTERM, signal.SIGQUIT}
+    assert settings.draining.exit_code == 75

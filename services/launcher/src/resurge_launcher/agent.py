@@ -30,6 +30,7 @@ from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
+from resurge_launcher.gpu_memory import GpuMemoryReader
 from resurge_launcher.greeting import hello_of
 from resurge_launcher.local_socket import LocalSocket
 from resurge_launcher.logs.shipping import LogShipping
@@ -156,6 +157,9 @@ class _Agent:
         self._courier = ControlCourier(self._where(), self._times, job, node, self._attempt)
         self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages, self._courier.carry)
         self._marker = self._marker_reader()
+        environ = self._settings.environ
+        visible = environ.get("CUDA_VISIBLE_DEVICES")
+        self._gpus = GpuMemoryReader(sys.executable, visible, environ) if self._settings.reclaim else None
         await self._socket.start()
         self._effects = Effects(self._hands())
         self._driver = Driver(LauncherMachine(self._rules()), self._effects.run)
@@ -209,14 +213,9 @@ class _Agent:
             pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
             progress=settings.progress.source,
             reads_marker=self._marker is not None,
+            reclaim=settings.reclaim,
             drain_signals=frozenset(int(number) for number in settings.draining.signals),
             preempted_exit_code=settings.draining.exit_code,
-        )
-
-    @property
-    def _handled_signals(self) -> frozenset[int]:
-        return frozenset(
-            int(number) for number in (*self._settings.signals_to_handle, *self._settings.draining.signals)
         )
 
     def _hands(self) -> Hands:
@@ -246,6 +245,7 @@ class _Agent:
             leave=self._leave,
             warm=self._warm,
             marker=self._marker,
+            gpus=self._gpus,
         )
 
     def _log_shipping(self) -> LogShipping | None:
@@ -295,8 +295,8 @@ class _Agent:
     def _exempt(self) -> set[int]:
         """Children that are no workers: those of before, as a shell's `exec` leaves them, and our servers."""
         pids = self._children_before | (self._control.pids if self._control is not None else set())
-        pids |= self._marker.pids if self._marker is not None else set()
-        pids |= self._logs.pids if self._logs is not None else set()
+        for reader in (self._marker, self._gpus, self._logs):
+            pids |= reader.pids if reader is not None else set()
         return pids | self._store.pids | (self._warm.pids if self._warm is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting
@@ -328,7 +328,7 @@ class _Agent:
             self._left.set_result(end)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
-        for number in sorted(self._handled_signals):
+        for number in self._settings.handled_signals:
             loop.add_signal_handler(number, self._post, h.SignalReceived(number))
         loop.add_signal_handler(signal.SIGCHLD, loop.call_later, REAP_PAUSE_S, self._strays.reap_orphans)
 

@@ -9,9 +9,11 @@ from functools import partial
 from signal import SIGKILL
 from typing import Protocol, assert_never
 
+from resurge_launcher import gpu_memory
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.faults import FaultTeller
+from resurge_launcher.gpu_memory import GpuMemoryReader
 from resurge_launcher.marker import MarkerReader
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
@@ -54,6 +56,7 @@ class Hands:
     leave: Callable[[h.ExitWith], None]
     warm: WarmStart | None = None
     marker: MarkerReader | None = None
+    gpus: GpuMemoryReader | None = None
 
 
 class Effects:
@@ -85,6 +88,8 @@ class Effects:
                 self._reserve()
             case h.ReadPages(generation):
                 self.read_pages(generation)
+            case h.ReadGpuMemory() | h.TellReclaim():
+                self._gpus(action)
             case h.ReadMarker():
                 self._read_marker(action)
             case h.WriteLease() | h.Fence() | h.WriteStop():
@@ -112,6 +117,8 @@ class Effects:
         self._hands.store.release()
         if self._hands.marker is not None:
             self._hands.marker.close()
+        if self._hands.gpus is not None:
+            self._hands.gpus.close()
         if self._team is not None:
             self._team.close()
 
@@ -154,7 +161,13 @@ class Effects:
             return
         self._hands.post(h.SpawnDone(run.generation, team.pids))
         # not now: the workers need the processors
-        self._preparation = self._loop.call_later(STORE_PREPARATION_S, self._hands.store.prepare)
+        self._preparation = self._loop.call_later(STORE_PREPARATION_S, self._prepare)
+
+    def _prepare(self) -> None:
+        """What the next start will want."""
+        self._hands.store.prepare()
+        if self._hands.gpus is not None:
+            self._hands.gpus.prepare()
 
     def _fork(self, commands: Sequence[Command]) -> list[WorkerProcess] | None:
         assert self._hands.warm is not None
@@ -205,6 +218,14 @@ class Effects:
 
     def _reserve(self) -> None:
         self._hands.store.offer(lambda offer: self._hands.post(h.StoreReserved(offer)))
+
+    def _gpus(self, action: h.ReadGpuMemory | h.TellReclaim) -> None:
+        if isinstance(action, h.TellReclaim):
+            gpu_memory.tell(action.reclaim)
+            return
+        assert self._hands.gpus is not None, "only a launcher that has GPUs waits for their memory"
+        told = partial(h.GpuMemoryRead, action.generation)
+        self._hands.gpus.look(lambda readings, problem: self._hands.post(told(readings, problem)))
 
     def _read_marker(self, action: h.ReadMarker) -> None:
         def tell(reading: MarkerReading) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resurge_launcher.core.reclaim import ReclaimRules
 from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.progress import ProgressRules
 from resurge_libs.core.recommendation import StopAction
@@ -197,6 +198,7 @@ class RunSettings:
     checkpoint_marker: Path | None = None  # the file that names the newest completed checkpoint
     signals_to_handle: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
+    reclaim: ReclaimRules | None = None  # None: no GPU here, no restart allowed, or switched off
     draining: DrainSettings = field(default_factory=lambda: DrainSettings())
 
     # the start of workers
@@ -229,6 +231,11 @@ class RunSettings:
     def term_timeout_s(self) -> float:
         """From a forwarded signal to KILL when the launcher itself was told to end."""
         return self.limits.drain_grace_s
+
+    @property
+    def handled_signals(self) -> tuple[int, ...]:
+        """The signals that the launcher does something about, each once."""
+        return tuple(sorted({int(number) for number in (*self.signals_to_handle, *self.draining.signals)}))
 
     @property
     def control_environ(self) -> dict[str, str]:

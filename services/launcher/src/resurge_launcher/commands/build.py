@@ -19,6 +19,7 @@ from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.restarts import restart_rules_of
 from resurge_launcher.commands.sources import Resolved, Sourced
+from resurge_launcher.core.reclaim import ReclaimRules
 from resurge_launcher.settings import (
     DrainSettings,
     Entry,
@@ -97,6 +98,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
         on_lost_control=OnLostControl(resolved["on_lost_control"].value),
         **_policy(resolved),
         signals_to_handle=resolved["signals_to_handle"].value,
+        reclaim=_reclaim_of(resolved, limits, here.environ),
         draining=DrainSettings(resolved["drain_signals"].value, resolved["preempted_exit_code"].value),
         warm=warm_of(resolved["warm"], entry, here),
         preload=resolved["preload"].value,
@@ -121,6 +123,20 @@ def _excluding_of(resolved: Resolved) -> Excluding:
         file=_path_or_none(resolved["exclusion_file"]),
         then=OnExcluded(resolved["on_excluded"].value),
     )
+
+
+def _reclaim_of(resolved: Resolved, limits: TimeLimits, environ: Mapping[str, str]) -> ReclaimRules | None:
+    """How GPU memory is waited for; None without a GPU, without a restart, or at 0 s. Raises UsageProblem."""
+    timeout, interval = resolved["gpu_memory_reclaim_timeout"], resolved["gpu_memory_poll_interval"]
+    if interval.is_given and interval.value <= 0:
+        raise UsageProblem(interval.field, "is 0 s: looks cannot be endless", "Give more than 0 s, or leave it out.")
+    if timeout.value >= limits.start_process_group_limit_s:
+        problem = f"({timeout.value:g} s) must be shorter than limits.start_process_group_limit_s"
+        right = f"Give less than {limits.start_process_group_limit_s:g} s, or raise that limit."
+        raise UsageProblem(timeout.field, problem, right)
+    if timeout.value == 0 or resolved["max_restarts"].value == 0 or machine.gpu_count(environ) == 0:
+        return None
+    return ReclaimRules(timeout.value, resolved["gpu_memory_tolerance_mb"].value, interval.value)
 
 
 def _heartbeat_limit_s(item: Sourced, limits: TimeLimits) -> float | None:

@@ -8,7 +8,7 @@ from typing import assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core import notices, stops
+from resurge_launcher.core import notices, reclaiming, stops
 from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import (
@@ -68,6 +68,8 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _dying(state, end, now)
         case h.PagesRead() | h.MarkerRead():
             return _looked(state, event, rules, now)
+        case h.GpuMemoryRead():
+            return reclaiming.looked(state, event, rules, now)
         case h.StraysGone(generation):
             return _strays_gone(state, generation)
         case h.SignalReceived(signal):
@@ -338,6 +340,8 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
             if teardown.held_until is not None and teardown.crew is not None:
                 actions += (h.ReadPages(teardown.crew.generation),)
                 state = replace(state, pages_at=after(now, SAVING_LOOK_S))
+        case Ready() | Delayed():
+            state, actions = reclaiming.ticked(state, now)
         case _:
             pass
     return state, actions, reason

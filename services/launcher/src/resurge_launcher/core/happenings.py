@@ -14,6 +14,7 @@ from resurge_launcher.core.model import (
     Span,
     StoreOffer,
 )
+from resurge_launcher.core.reclaim import GpuReading, Reclaim
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -125,6 +126,15 @@ class MarkerRead:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuMemoryRead:
+    """What the driver says of the GPUs' memory; `problem` where none could be asked at all."""
+
+    generation: Generation
+    readings: tuple[GpuReading, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StraysGone:
     """A full look found no descendant of the generation, nor anything carrying (job, node)."""
 
@@ -169,6 +179,7 @@ Event = (
     | WorkerDying
     | PagesRead
     | MarkerRead
+    | GpuMemoryRead
     | StraysGone
     | SignalReceived
     | StoreReserved
@@ -212,6 +223,20 @@ class ReadPages:
     """Read the pages of the generation's workers; answer PagesRead."""
 
     generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGpuMemory:
+    """Ask the driver for the memory of the GPUs; answer GpuMemoryRead within a limit, whatever the driver does."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class TellReclaim:
+    """Tell people how the wait for the GPUs' memory ended."""
+
+    reclaim: Reclaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +362,8 @@ Action = (
     | ReserveStore
     | ReadPages
     | ReadMarker
+    | ReadGpuMemory
+    | TellReclaim
     | WriteLease
     | Fence
     | WriteStop

@@ -12,6 +12,7 @@ from enum import StrEnum
 from resurge_launcher.core.draining import NOT_STOPPING, Notice, Stop
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
+from resurge_launcher.core.reclaim import Reclaim, ReclaimRules
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.lease import Lease
@@ -49,8 +50,8 @@ class Rules:
     """Signals that are forwarded to the workers without ending anything (Slurm's SIGUSR1)."""
     drain_signals: frozenset[int] = frozenset()
     """Signals that give notice: ranks that ask whether to stop are told so at a common step."""
-    preempted_exit_code: int = 0
-    """What a launcher that left after a signal exits with; 0: 128 + the signal."""
+    preempted_exit_code: int = 0  # 0: 128 + the signal
+    reclaim: ReclaimRules | None = None  # None: no GPU here, or the wait is switched off
     page_interval_s: float = 0.5
     """How often pages are read when no deadline asks for it sooner."""
     progress: ProgressSource = ProgressSource.NONE
@@ -98,12 +99,10 @@ class PageReading:
     """The newest step that it committed."""
     asks_stop: bool = False
     asked_step: int | None = None
-    """The step after which it asked last; None while it has committed none."""
     waits_to_stop: bool = False
     """It waits at the step at which it is held."""
     told_to_stop: bool = False
     moves: int = 0
-    """Rises whenever it says or writes anything."""
     waits_for_disk: bool = False
     """The kernel says that it waits for a device."""
 
@@ -395,5 +394,6 @@ class LauncherState:
     pages_at: Instant | None = None
     """When pages are to be read next; None while there is nobody to watch."""
     notice: Notice | None = None
+    reclaim: Reclaim | None = None
     judge_after: Instant | None = None
     """After a pause of the launcher itself silence is not held against workers until then."""

@@ -13,7 +13,7 @@ from typing import assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core import notices, stops
+from resurge_launcher.core import notices, reclaiming, stops
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import DownGoal, EndGoal, ExitGoal, ParkGoal, RunGoal
 from resurge_launcher.core.ladders import AT_ONCE, Ladder, drain_ladder, fault_ladder, finish_ladder
@@ -122,7 +122,7 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
         crew = replace(crew, faults=(*crew.faults, Fault(cut_off, now)))
         return _tear_down(state, crew, cut_off, fault_ladder(rules.limits.fault_grace_s), now)
     match state.phase:
-        case Delayed(_, _, spawn_at) if now >= spawn_at:
+        case Delayed(_, _, spawn_at) if now >= spawn_at and not reclaiming.holds_back(state):
             reason = Because(Reason.STARTED, f"workers of generation {crew.generation} are being started")
             return replace(state, phase=Starting(crew, now)), (h.SpawnWorkers(crew.run),), reason
         case Running() if not crew.all_ended and (followed := stops.followed(state, crew, rules, now)) is not None:
@@ -226,7 +226,8 @@ def _from_teardown(state: LauncherState, phase: TearingDown | Stuck, rules: Rule
         story = replace(state.story, spans=(*state.story.spans, _teardown_span(teardown, now)))
         ready = Ready(Generation(teardown.generation), teardown.crew)
         # the last offer was spent: the node is not to be chosen before there is another
-        return replace(state, phase=ready, story=story, offer=None), (h.ReserveStore(),), reason
+        state, looks = reclaiming.begin(replace(state, story=story), teardown.crew, rules, now)
+        return replace(state, phase=ready, offer=None), (h.ReserveStore(), *looks), reason
     if isinstance(phase, TearingDown) and now >= teardowns.stuck_at(teardown, rules.limits.teardown_limit_s):
         since_s = now - teardown.began_at
         reason = Because(Reason.NODE_STUCK, f"something of generation {teardown.generation} lives {since_s:.1f} s on")

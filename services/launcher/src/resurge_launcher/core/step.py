@@ -23,7 +23,7 @@ from typing import Any, assert_never
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core import notices, stops
+from resurge_launcher.core import notices, reclaiming, stops
 from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.absorb import absorb
@@ -92,7 +92,7 @@ class LauncherMachine:
         deciding = isinstance(state.goal, ExitGoal | EndGoal) or isinstance(state.phase, Leaving | Exiting | Exited)
         control = None if deciding else controls.end_at(state.control, crew_of(state.phase), self.rules)
         leaves_at = notices.leaves_at(state, self.rules)
-        return earliest(self._phase_deadline(state, state.phase), control, leaves_at)
+        return earliest(self._phase_deadline(state, state.phase), control, leaves_at, reclaiming.due_at(state))
 
     def evolve(self, durable: Any, fact: Any) -> Any:
         """There are no facts."""
@@ -106,7 +106,7 @@ class LauncherMachine:
             case Starting(crew):
                 return controls.stop_at(state.control, crew, self.rules)
             case Delayed(_, _, spawn_at):
-                return spawn_at
+                return None if reclaiming.holds_back(state) else spawn_at
             case Running(crew):
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
