@@ -142,7 +142,7 @@ def leaves_at(state: LauncherState, rules: Rules) -> Instant | None:
         case Running():
             return _kill_from(notice, rules)
         case Finished():
-            return earliest(notice.ends_at, alone)
+            return notice.ends_at  # the job's decision is waited for, also from a control plane that is coming back
         case Ready():
             return earliest(notice.ends_at, alone, _spare_until(state, notice, rules))
         case Delayed() | Starting():

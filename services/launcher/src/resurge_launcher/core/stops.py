@@ -10,26 +10,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from resurge_launcher.core.draining import Notice
 from resurge_launcher.core.goals import RunGoal, StopPhase
 from resurge_launcher.core.happenings import Action, Draining, WriteStop
 from resurge_launcher.core.model import (
     Alive,
-    Control,
     Crew,
     LauncherState,
     PageReading,
     Rules,
     Running,
 )
-from resurge_libs.core.instant import Instant, after, earliest
+from resurge_libs.core.instant import Instant, after
 
 AGREEMENT_S = 0.3
 """So long an agreement may take: ranks go on meanwhile, and the step offered lies behind what they do by then."""
 HOLD_LOOK_S = 0.01
 """From writing a border to looking who had passed it: whatever a worker stored before it looked is seen by then."""
-ALONE_SHARE = 0.5
-"""Of the grace: then a launcher decides for its own ranks, whatever rendezvous does."""
+ALONE_SHARE = 1 / 3
+"""Of the grace: so long rendezvous is waited for, then a launcher decides for its own ranks."""
 
 
 def asks(crew: Crew) -> bool:
@@ -95,19 +93,10 @@ def alone_at(state: LauncherState, crew: Crew, rules: Rules) -> Instant | None:
     notice, stop = state.notice, crew.stop
     if stop.decided is not None or not isinstance(state.phase, Running):
         return None
-    lost = _lost_at(state.control, rules, notice)
-    if notice is None:
-        return lost if stop.held is not None else None
-    return earliest(lost, after(notice.at, ALONE_SHARE * (notice.ends_at - notice.at)))
-
-
-def _lost_at(control: Control, rules: Rules, notice: Notice | None) -> Instant | None:
-    if control.lost_at is None:
-        return None
-    if notice is None:
-        return after(control.lost_at, rules.limits.lease_ttl_s)
-    patience_s = min(rules.limits.lease_ttl_s, ALONE_SHARE / 2 * (notice.ends_at - notice.at))
-    return after(max(control.lost_at, notice.at), patience_s)
+    if notice is not None:
+        return after(notice.at, ALONE_SHARE * (notice.ends_at - notice.at))
+    lost_at = state.control.lost_at
+    return after(lost_at, rules.limits.lease_ttl_s) if stop.held is not None and lost_at is not None else None
 
 
 def _decided(crew: Crew, step: int, *, alone: bool) -> tuple[Crew, tuple[Action, ...]]:
