@@ -160,10 +160,28 @@ def test_a_reading_that_does_not_come_is_waited_for_no_longer_than_the_limit():
     assert d.job.progress.baseline == 100, "what comes after the question is not counted"
 
 
+def test_nodes_that_are_clear_at_once_grant_a_reading_a_moment():
+    d = tracking()
+    d.crash("n1")
+    d.down("n0", "n1")
+    assert not d.asked, "nobody can have read anything in no time"
+    d.wait(LIMITS.marker_read_limit_s / 5, ("n0", "n1"))
+    assert len(d.asked) == 1 and "not read before" in d.asked[0].view.progress.skipped
+
+
+def test_a_reading_within_that_moment_counts():
+    d = tracking()
+    d.crash("n1")
+    d.down("n0", "n1")
+    d.tell("n0", NodePhase.READY, 1, progress=read(100))
+    assert d.asked[0].view.progress.value == 100
+
+
 def test_once_every_node_is_clear_nothing_is_waited_for():
     d = tracking()
     d.crash("n1")
     d.down("n1")
+    d.wait(LIMITS.marker_read_limit_s / 5, ("n0", "n1"))
     assert not d.asked
     d.down("n0")
     assert len(d.asked) == 1 and d.asked[0].view.progress.skipped

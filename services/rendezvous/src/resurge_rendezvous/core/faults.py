@@ -148,7 +148,15 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
         teardown_at=after(d.now, teardown_patience_s(d.limits)),
         exclusion_at=d.seen.timers.exclusion_at,
     )
-    d.see(timers=timers, held_faults=(), policy_asked=False, last_call_over=False, down_wall=None, waits_for=None)
+    d.see(
+        timers=timers,
+        held_faults=(),
+        policy_asked=False,
+        fenced_at=d.now,
+        last_call_over=False,
+        down_wall=None,
+        waits_for=None,
+    )
     if d.seen.spans_of != name:
         d.see(spans=ShardMap(), spans_of=name)
     d.set_timers(sweep_at=next_sweep(d))  # closed streams have the resume window from now on, not the whole lease

@@ -165,6 +165,8 @@ class Presence:
     """Lost members whose kernel closed the stream, and until when their lease would have lasted."""
     timers: Timers = Timers()
     policy_asked: bool = False
+    fenced_at: Instant | None = None
+    """When the open round's fault fenced; None where that was in an earlier life of the service."""
     last_call_over: bool = False
     stop_hold: int | None = None
     """The step at which all nodes are asked to hold their ranks."""

@@ -2,8 +2,9 @@
 
 Policy is asked with the cycle's progress in its hands. The launcher of the lowest active rank reads the marker while
 all nodes end their workers, and so the wait costs nothing: the question goes out when the reading is there, or when
-every node is clear, or after `marker_read_limit_s`, whichever is first. A cycle whose reading came too late is not
-counted. Where the lowest node cannot be heard, the next one that can is told to read.
+every node is clear, or after `marker_read_limit_s`, whichever is first. Only where a teardown is over sooner than any
+process can be woken on a busy machine, a fifth of that limit from the fault is granted all the same. A cycle whose
+reading came too late is not counted. Where the lowest node cannot be heard, the next one that can is told to read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.job import Assignment, Fenced, Formation, Incident
 from resurge_rendezvous.core.presence import Seat, reader_of
 
+LEAST_SHARE = 5
+"""The part of the limit that a reading has, however soon the nodes are clear."""
 NO_READER = "no launcher of the cycle that could read the marker is heard"
 TOO_LATE = "the marker was not read before the verdict was needed"
 NO_STEP = "no worker of the lowest ranks has committed a step through the SDK"
@@ -45,10 +48,14 @@ def ask_policy(d: Draft, *, at_once: bool = False) -> None:
         case _:
             return
     if d.spec.progress.is_tracked and incident.view.progress is None:
-        check = _check(d, formation, at_once or len(d.seen.busy) == 0)
+        clear = len(d.seen.busy) == 0
+        granted = (
+            None if d.seen.fenced_at is None else after(d.seen.fenced_at, d.limits.marker_read_limit_s / LEAST_SHARE)
+        )
+        check = _check(d, formation, at_once or (clear and (granted is None or d.now >= granted)))
         if check is None:
-            if d.seen.timers.marker_at is None:
-                d.set_timers(marker_at=after(d.now, d.limits.marker_read_limit_s))
+            limit = d.seen.timers.marker_at or after(d.now, d.limits.marker_read_limit_s)
+            d.set_timers(marker_at=earliest(limit, granted) if clear else limit)
             return
         d.record(f.ProgressChecked(incident.incident, incident.round, check))
     _ask(d)
