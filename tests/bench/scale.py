@@ -217,14 +217,13 @@ def port_of(address: str) -> int:
     return int(address.rsplit(":", 1)[1])
 
 
-def established(pid: int, ports: Sequence[int]) -> int:
-    """TCP connections that the kernel holds established at these ports."""
-    count = 0
-    for table in ("tcp", "tcp6"):  # gRPC binds IPv4 addresses through IPv6 sockets where there are any
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            words = line.split()
-            count += words[3] == "01" and int(words[1].rsplit(":", 1)[1], 16) in ports
-    return count
+def established(pids: Sequence[int], ports: Sequence[int]) -> int:
+    """TCP connections of these processes that the kernel holds established to these ports."""
+    return sum(
+        connection.status == psutil.CONN_ESTABLISHED and bool(connection.raddr) and connection.raddr.port in ports
+        for pid in pids
+        for connection in psutil.Process(pid).net_connections("tcp")
+    )
 
 
 def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Measured:
@@ -240,7 +239,7 @@ def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Me
             os.sched_setaffinity(0, set(cores[1:]) or set(cores))
             fleet = Fleet(between or [served.target], nodes, out, lease_s, given.grpc)
             try:
-                _connect(found, fleet, served, [port_of(address) for address in between or [served.target]])
+                _connect(found, fleet, [port_of(address) for address in between or [served.target]])
                 if _form(found, fleet, served, given.settle_s):
                     _measure_idle(found, fleet, served.process, given.idle_s)
                     _break(found, fleet, served, given)
@@ -253,14 +252,15 @@ def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Me
     return found
 
 
-def _connect(found: Measured, fleet: Fleet, served: Service, ports: Sequence[int]) -> None:
+def _connect(found: Measured, fleet: Fleet, ports: Sequence[int]) -> None:
     began = time.monotonic()
     fleet.ask("connect")
     found.connect_s = time.monotonic() - began
     give_up_at = time.monotonic() + STEP_LIMIT_S
-    while established(served.process.pid, ports) != found.nodes and time.monotonic() < give_up_at:
+    pids = [part.process.pid for part in fleet.parts]
+    while (count := established(pids, ports)) != found.nodes and time.monotonic() < give_up_at:
         pause(POLL_S * 10)
-    found.connections = established(served.process.pid, ports)
+    found.connections = count
     assert found.connections == found.nodes, f"{found.connections} connections for {found.nodes} launchers"
 
 
