@@ -69,6 +69,7 @@ class Http2Call:
         "_pending",
         "_window",
         "ended",
+        "is_open",
         "is_ready",
         "sock",
     )
@@ -86,7 +87,7 @@ class Http2Call:
         self._window = {0: WINDOW, STREAM: WINDOW}
         self._initial_window = WINDOW
         self._our_window = 0
-        self.is_ready = False
+        self.is_open = self.is_ready = False
         """The peer's settings have come."""
         self.ended = ""
         """Why the call is over; empty while it is not."""
@@ -98,6 +99,7 @@ class Http2Call:
 
     def open(self, headers: bytes, message: bytes) -> None:
         """Begin the call with its first message."""
+        self.is_open = True
         self._out += frame(HEADERS, END_HEADERS, STREAM, headers)
         self.send(message)
 

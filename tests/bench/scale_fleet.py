@@ -157,7 +157,7 @@ class Fleet:
         self.poll.register(node.call.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
     def introduce(self, node: Node) -> None:
-        if node.call is not None:
+        if node.call is not None and node.call.is_ready and not node.call.is_open:
             node.call.open(self.headers[node.address], node.words.first().SerializeToString())
             self.settle(node)
 
