@@ -26,6 +26,9 @@ HELLOS_PER_ROUND = 50
 """Streams opened before the sockets are looked at again, so that the first answers are not left lying."""
 EVENTS_PER_ROUND = 512
 LONGEST_ROUND_S = 0.5
+BROKEN = ("the connection", "the service closed", "the service went")
+ASK_AGAIN = ("grpc-status.14", "grpc-status.8.")
+"""UNAVAILABLE and RESOURCE_EXHAUSTED, as they stand in trailers: a launcher comes back."""
 BEAT, PING, CONNECT = "beat", "ping", "connect"
 
 
@@ -203,7 +206,7 @@ class Fleet:
             self.connecting -= 1
         elif node.attached_at:
             self.times_lost += 1
-        if not call.ended.startswith(("the connection", "the service closed", "the service went")):
+        if not call.ended.startswith(BROKEN) and not any(status in call.ended for status in ASK_AGAIN):
             self.heard.errors.append(call.ended)
         fd = call.sock.fileno()
         self.poll.unregister(fd)
