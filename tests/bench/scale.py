@@ -39,7 +39,8 @@ RESTARTED = (1_000,)
 STEP_LIMIT_S = 150.0
 LEASE_TTL_S = 5.0
 CROWD = 5_000
-"""From so many launchers behind relays on, the job brings a longer lease: the relays share the launchers' processor."""
+"""From so many launchers on, the job brings a longer lease: they, and relays, share a processor here, and whoever comes
+first among ten thousand would else beat twice before the last has come."""
 CROWD_LEASE_TTL_S = 15.0
 POLL_S = 0.02
 
@@ -228,7 +229,7 @@ def established(pids: Sequence[int], ports: Sequence[int]) -> int:
 
 def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Measured:
     """One size, from connecting to the last of its faults; `behind` so many relays, or 0."""
-    lease_s = CROWD_LEASE_TTL_S if behind and nodes >= CROWD else LEASE_TTL_S
+    lease_s = CROWD_LEASE_TTL_S if nodes >= CROWD else LEASE_TTL_S
     found = Measured(nodes, behind, load=os.getloadavg()[0], lease_s=lease_s)
     cores = sorted(os.sched_getaffinity(0))
     shutil.rmtree(out, ignore_errors=True)  # an old journal would be a job that goes on

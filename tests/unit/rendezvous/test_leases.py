@@ -217,6 +217,14 @@ def test_leases_grow_with_the_launchers_that_beat_on_streams_of_their_own():
     assert d.state.volatile.seats.get("n0") is None or d.state.volatile.seats.get("n0").lease is None
 
 
+def test_the_first_of_a_large_job_hold_from_the_start_what_all_will_hold():
+    d = Desk(spec(min_nodes=10_000, max_nodes=10_000))
+    d.join("n0")
+    ttl_s = d.limits.lease_ttl_s
+    assert direct_beat(d, "n0", 1).lease_ttl_s == 5 * ttl_s
+    assert direct_beat(d, "n0", 0).lease_ttl_s == ttl_s, "behind a relay"
+
+
 def test_a_grown_lease_is_bounded_by_the_jobs_own_size_so_that_a_restarted_service_knows_how_long_to_wait():
     d = Desk(spec(min_nodes=2, max_nodes=4_000))
     d.join("n0", "n1")

@@ -160,11 +160,18 @@ def _beaten(d: Draft, event: BeatReceived) -> Seat | None:
     granted_s = 0.0
     lease = seat.lease
     if lease is not None and seat.doomed is None:
-        granted_s = granted_lease_s(d.limits, min(event.direct, d.spec.max_nodes))
+        granted_s = granted_lease_s(d.limits, min(_direct(d, event), d.spec.max_nodes))
         lease = renewed_lease(d, lease, granted_s)
     d.because = Because(Reason.BEAT)
     d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
     return replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall)
+
+
+def _direct(d: Draft, event: BeatReceived) -> int:
+    """Launchers that share the beats' cost with this one: while a first round gathers, also those that it waits for, so
+    that whoever comes first does not beat at a small job's pace while ten thousand others join."""
+    gathers = event.direct > 0 and isinstance(d.job.stage, Gathering)
+    return max(event.direct, d.spec.min_nodes) if gathers else event.direct
 
 
 def on_closed(d: Draft, event: StreamClosed) -> None:
