@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
+from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
+from resurge_libs.rpc.retry import call_sync
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive
 
@@ -55,12 +60,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 class Step:
     """One `srun resurge run` on two nodes with a rank each."""
 
-    def __init__(self, folder: Path, cluster: dict[str, str], *words: str) -> None:
+    def __init__(self, folder: Path, cluster: dict[str, str], *words: str, kill_on_bad_exit: int = 0) -> None:
         self.folder = folder
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
-        command = ["srun", "-N2", "--ntasks-per-node=1", "--kill-on-bad-exit=0"]
+            endpoint = self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+        command = ["srun", "-N2", "--ntasks-per-node=1", f"--kill-on-bad-exit={kill_on_bad_exit}"]
         command += [sys.executable, "-m", "resurge_launcher", "run", "--nnodes", "2", "--warm", "off"]
         command += ["--rdzv-endpoint", endpoint]
         command += ["--state-dir", str(folder / "state"), "--log-dir", str(folder / "logs"), *words]
@@ -73,6 +78,15 @@ class Step:
         file = self.folder / f"pid-{generation}-{rank}"
         text = wait_until(lambda: file.exists() and file.read_text(), 60, f"rank {rank} of generation {generation}")
         return int(text)
+
+    def trains(self) -> bool:
+        """Whether each rank has written that it has committed a step."""
+        return all((self.folder / f"commits-{rank}").exists() for rank in range(2))
+
+    def ends(self) -> list[tuple[str, int, str]]:
+        """Node, exit code and cause in each launcher's last line."""
+        found = re.findall(r"launcher_exits .*?node=(\S+) .*?exit_code=(\d+) cause=(\w+)", self.log.read_text())
+        return sorted((node, int(code), cause) for node, code, cause in found)
 
     def end(self) -> None:
         """Whatever is left of it; srun ends its tasks."""
@@ -107,5 +121,68 @@ def test_a_job_without_restarts_left_fails_the_step_with_its_own_code(cluster: d
         verdict = [sys.executable, "-m", "resurge_launcher", "verdict", "--exit-code", "--state-dir"]
         state = str(tmp_path / "state")
         assert subprocess.run([*verdict, state], capture_output=True, timeout=30, check=True).stdout == b"1\n"
+    finally:
+        step.end()
+
+
+# --- endings: srun reports the largest code, and may kill the others at the first bad one ---
+
+PROGRAM = """
+import os, sys, time
+import resurge
+folder, rank = sys.argv[1], os.environ["RANK"]
+with resurge.session(beat_limit=60, quick_exit=True) as session:
+    step = 0
+    while True:
+        time.sleep(0.01)
+        step += 1
+        session.step_committed(step)
+        open(os.path.join(folder, f"commits-{rank}"), "w").close()
+        if rank == "1" and os.path.exists(os.path.join(folder, "crash")):
+            sys.exit(7)
+        if rank == "0" and os.path.exists(os.path.join(folder, "shutdown")):
+            session.stop_restarting("the loss is not a number")
+            raise RuntimeError("the loss is not a number")
+"""
+
+
+def spend_the_budget(step: Step) -> None:
+    (step.folder / "crash").touch()
+
+
+def ask_to_stop(step: Step) -> None:
+    (step.folder / "shutdown").touch()
+
+
+def stop_by_attribution(step: Step) -> None:
+    said = policy_pb2.Recommendation(kind=policy_pb2.RECOMMENDATION_KIND_STOP, sentence="the same assert again")
+    with grpc.insecure_channel(step.endpoint) as channel:
+        method = policy_pb2_grpc.RestartPolicyServiceStub(channel).ReportRecommendation
+        request = policy_pb2.ReportRecommendationRequest(request_id=str(uuid.uuid4()), recommendation=said)
+        call_sync(method, request, 10.0)
+
+
+ENDINGS = {
+    "budget": (spend_the_budget, 1),
+    "attribution_stop": (stop_by_attribution, 93),
+    "workload_shutdown": (ask_to_stop, 0),
+}
+
+
+@pytest.mark.parametrize("kill_on_bad_exit", [0, 1])
+@pytest.mark.parametrize("cause", ENDINGS)
+def test_every_task_ends_with_the_jobs_code_whether_or_not_slurm_kills_at_the_first_bad_one(
+    cluster: dict[str, str], tmp_path: Path, cause: str, kill_on_bad_exit: int
+):
+    act: Callable[[Step], None]
+    act, code = ENDINGS[cause]
+    (tmp_path / "train.py").write_text(PROGRAM)
+    words = ("--ft-attribution-stop-action", "no-restart", str(tmp_path / "train.py"), str(tmp_path))
+    step = Step(tmp_path, cluster, *words, kill_on_bad_exit=kill_on_bad_exit)
+    try:
+        wait_until(step.trains, 60, "both ranks")
+        act(step)
+        assert step.srun.wait(60) == code
+        assert step.ends() == [("node0-0", code, cause), ("node1-1", code, cause)]
     finally:
         step.end()
