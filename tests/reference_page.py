@@ -78,7 +78,8 @@ TAIL = """## Exit codes of `resurge run`
 | 93 | do not requeue: a restart would not help (`--ft-no-restart-exit-code`) |
 | 128 + n | signal n ended the launcher before there was a decision |
 
-A launcher that holds the job's decision exits with its code, also when it is signalled meanwhile.
+A launcher that holds the job's decision exits with its code, also when it is signalled meanwhile; each cause has its
+row in [how a job ends](endings.md).
 `resurge verdict --exit-code` prints the job's code from the durable record, for batch scripts:
 `exit $(resurge verdict --exit-code --state-dir DIR)`.
 
