@@ -14,6 +14,7 @@ API_ROOMS: dict[str, frozenset[str]] = {
     "resurge_libs.engine.entry_wire": frozenset({"common", "journal"}),  # the stored form of entries, nothing else
     "resurge_libs.rpc": frozenset({"common"}),
     "resurge_libs.rpc.records": frozenset({"common", "rendezvous"}),  # the records that outlive a control plane
+    "resurge_libs.rpc.culprits": frozenset({"common", "policy"}),  # rendezvous tells them, policy and people read them
     "resurge_libs.rpc.recommendations": frozenset({"common", "policy"}),  # policy takes them, rendezvous keeps them
     "resurge_libs.testing": frozenset({"common", "journal", "policy", "rendezvous"}),
     "resurge_libs": frozenset(),

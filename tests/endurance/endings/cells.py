@@ -92,6 +92,8 @@ class Cell:
     shape: Shape
     act: Callable[[Stage], Ending]
     environ: Mapping[str, str] = field(default_factory=lambda: LIMITS)
+    ready: Callable[[Stage], None] | None = None
+    """What the act waits for beside the training of all ranks."""
 
 
 def succeed(stage: Stage) -> Ending:
@@ -152,6 +154,12 @@ def stand_still(stage: Stage) -> Ending:
     return Ending(NO_RESTART, EndCause.NO_PROGRESS)
 
 
+def marker_is_read(stage: Stage) -> None:
+    """A cycle that fails before the marker was read for the first time is not counted."""
+    request = rendezvous_pb2.GetJobRequest()
+    wait_until(lambda: stage.rendezvous("GetJob", request).job.progress.baseline == 10, 30.0, "the marker's reading")
+
+
 def preempt(stage: Stage) -> Ending:
     """The scheduler signals one launcher, or all of them one after the other."""
     names = stage.job.shape.launchers if stage.number % 2 else stage.job.shape.launchers[stage.number // 2 % 2 :][:1]
@@ -169,7 +177,7 @@ IMPATIENT = replace(PAIR, max_restarts=2, flags=FLAGS)
 CELLS: tuple[Cell, ...] = (
     Cell("success", PAIR, succeed),
     Cell("budget", PAIR, spend_the_budget),
-    Cell("no_progress", WITH_MARKER, stand_still, BY_MARKER),
+    Cell("no_progress", WITH_MARKER, stand_still, BY_MARKER, marker_is_read),
     Cell("attribution_stop", WITH_STOPS, stop_by_attribution),
     Cell("shutdown_request", PAIR, shut_down),
     Cell("preemption", PREEMPTIBLE, preempt, {**LIMITS, "RESURGE_LIMITS__DRAIN_GRACE_S": "5"}),

@@ -106,11 +106,14 @@ def play(cell: Cell, number: int, seed: int, folder: Path, kill_every: int = KIL
         job.start_all()
         job.training(limit_s=START_LIMIT_S)
         wait_until(lambda: len(attached(job)) == len(shape.launchers), START_LIMIT_S, "every launcher")
+        stage = Stage(job, number)
+        if cell.ready is not None:
+            cell.ready(stage)
         ended_s = time.monotonic()
         killer = Killer(job, kill) if kill is not None else None
         if killer is not None:
             killer.start()
-        ending = cell.act(Stage(job, number))
+        ending = cell.act(stage)
         _await_end(job)
         ended_s = time.monotonic() - ended_s
         if killer is not None:
