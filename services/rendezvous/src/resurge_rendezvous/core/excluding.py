@@ -31,7 +31,7 @@ from resurge_rendezvous.core.rules import plan_round
 
 HARDWARE_FATAL: frozenset[Reason] = frozenset()
 """Reasons for which a node is excluded though MIN becomes unreachable; none is known yet."""
-OFFENCES_TOLD_MAX = 64
+OFFENCES_TOLD_MAX = 32
 """Policy is told the newest ones."""
 
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from resurge_libs.core.instant import Wall
 from resurge_rendezvous.core.identity import Identity, same_machine
 from resurge_rendezvous.core.job import Job
-from resurge_rendezvous.core.nodes import Exclusion, MachineExclusion, NodeEntry, Offence
+from resurge_rendezvous.core.nodes import Exclusion, MachineExclusion, NodeEntry, Offence, OffenceBook
 
 EXCLUSION_WALLS_MAX = 1_024
-OFFENCES_MAX = 1_024
+OFFENCES_MAX = 512
 
 
 def admitted(job: Job, entry: NodeEntry) -> Job:
@@ -61,7 +61,7 @@ def readmitted(job: Job, node: NodeEntry, identity: Identity | None) -> Job:
 
 def noted(job: Job, offence: Offence) -> Job:
     """One more fault against a machine."""
-    return replace(job, offences=(*job.offences, offence)[-OFFENCES_MAX:])
+    return replace(job, offences=OffenceBook((*job.offences.entries, offence)[-OFFENCES_MAX:]))
 
 
 def exclusion_of(job: Job, identity: Identity) -> Exclusion | None:
@@ -86,20 +86,20 @@ def every_exclusion(job: Job) -> tuple[MachineExclusion, ...]:
 
 def offences_of(job: Job, identity: Identity) -> tuple[Offence, ...]:
     """What is held against a machine, oldest first."""
-    return tuple(one for one in job.offences if same_machine(one.identity, identity))
+    return tuple(one for one in job.offences.entries if same_machine(one.identity, identity))
 
 
 def offence_counts(job: Job) -> dict[str, int]:
     """How many faults are held against the machine of each node; only nodes with some. One look at all nodes, however
     many offences there are: two identities of one machine have at least one of their parts in common."""
     by_part: dict[str, set[int]] = {}
-    for number, one in enumerate(job.offences):
+    for number, one in enumerate(job.offences.entries):
         for part in _parts(one.identity):
             by_part.setdefault(part, set()).add(number)
     counts: dict[str, int] = {}
     for entry in job.nodes if by_part else ():
         near = {number for part in _parts(entry.identity) for number in by_part.get(part, ())}
-        count = sum(same_machine(job.offences[number].identity, entry.identity) for number in near)
+        count = sum(same_machine(job.offences.entries[number].identity, entry.identity) for number in near)
         if count:
             counts[entry.node] = count
     return counts

@@ -30,7 +30,7 @@ from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
-from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, Offence
+from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, OffenceBook
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
 
 # --- generations ---
@@ -347,8 +347,8 @@ class Job:
     """Machines that are out, also those that no node of the job is on now."""
     exclusion_walls: tuple[float, ...] = ()
     """When verdicts excluded machines, oldest first; for the circuit breaker."""
-    offences: tuple[Offence, ...] = ()
-    """Faults counted against machines, over all attempts; oldest first."""
+    offences: OffenceBook = field(default_factory=OffenceBook)
+    """Over all attempts."""
     records: tuple[RecoveryRecord, ...] = ()
     recommendations: tuple[RecommendationTally, ...] = ()
     """What attribution recommended in this attempt, one entry for each kind."""

@@ -45,6 +45,13 @@ class Offence:
 
 
 @dataclass(frozen=True, slots=True)
+class OffenceBook:
+    """Faults counted against machines, oldest first; a value of its own, so that its digest is not computed again."""
+
+    entries: tuple[Offence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeEntry:
     """A node as the job remembers it."""
 
