@@ -189,9 +189,11 @@ class Presence:
 class OpenPresence(Presence):
     """The volatile half while one step makes it: fields are set in place, and tables that much is put into are open."""
 
-    __slots__ = ()
+    __slots__ = ("_in_bulk",)
+    _in_bulk: bool
 
     def __init__(self, was: Presence, in_bulk: bool) -> None:
+        _set(self, "_in_bulk", in_bulk)
         for name, value in zip(_NAMES, _values_of(was), strict=True):
             _set(self, name, value.opened() if in_bulk and isinstance(value, ShardMap) else value)
         if in_bulk:
@@ -204,8 +206,9 @@ class OpenPresence(Presence):
 
     def closed(self) -> Presence:
         """The frozen value."""
-        start = replace(self.start, ranks=self.start.ranks.closed(), running=self.start.running.closed())
-        self.set(start=start)
+        if not self._in_bulk:
+            return Presence(*_values_of(self))  # type: ignore[arg-type]
+        self.set(start=replace(self.start, ranks=self.start.ranks.closed(), running=self.start.running.closed()))
         return Presence(
             *[value.closed() if isinstance(value, ShardMap) else value for value in _values_of(self)]  # type: ignore[arg-type]
         )
