@@ -30,6 +30,8 @@ NO_RESTART = 95
 PREEMPTED = 97
 """Not the defaults, so that the settings are seen to reach every launcher."""
 ASK_LIMIT_S = 20.0
+MOST_FAILURES = 4
+FAILURE_LIMIT_S = 45.0
 TRY_LIMIT_S = 1.0
 FLAGS = ("--warm", "off", "--ft_no_restart_exit_code", str(NO_RESTART))
 LIMITS = {"RESURGE_LIMITS__LEASE_TTL_S": "2"}
@@ -55,6 +57,11 @@ class Stage:
 
     job: SmallJob
     number: int
+
+    @property
+    def is_over(self) -> bool:
+        """Every launcher has ended."""
+        return all(self.job.processes[name].poll() is not None for name in self.job.shape.launchers)
 
     def tell(self, name: str) -> None:
         """Leave a file for the workers."""
@@ -149,9 +156,24 @@ def leave_too_few(stage: Stage) -> Ending:
 
 
 def stand_still(stage: Stage) -> Ending:
-    """A rank fails, on either node, and no checkpoint was completed since the start."""
-    stage.tell(f"crash-{stage.number % 2}")
+    """A rank fails, on either node, and no checkpoint was completed since the start.
+
+    On a loaded machine the marker may not be read in time for the verdict. Such a cycle is not counted, as a restart
+    waits for nothing, and the next one fails as well.
+    """
+    job = stage.job
+    for _ in range(MOST_FAILURES):
+        failed = job.crew().generation
+        stage.tell(f"crash-{stage.number % 2}")
+        wait_until(lambda failed=failed: stage.is_over or _trains_after(job, failed), FAILURE_LIMIT_S, "what follows")
+        if stage.is_over:
+            break
     return Ending(NO_RESTART, EndCause.NO_PROGRESS)
+
+
+def _trains_after(job: SmallJob, generation: int) -> bool:
+    crew = job.crew()
+    return crew.generation > generation and crew.trains(job.shape.world)
 
 
 def marker_is_read(stage: Stage) -> None:
