@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos endings bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos chaos-logs endings bench-idle bench-journal bench-restart bench-scale netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -45,6 +45,9 @@ soak: ## Restart one job a hundred times; no process, descriptor, thread, socket
 
 chaos: ## Kill every control-plane process and launcher at 200 random moments: make chaos KILLS=200 SEED=1
 	@$(BIN)/python -m tests.endurance.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+chaos-logs: ## Kill log server, senders, launchers and workers at 200 random moments while they print: make chaos-logs KILLS=200 SEED=1
+	@$(BIN)/python -m tests.endurance.chaos_logs --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
 endings: ## Every kind of end on two nodes, many times, with the control plane killed at the verdict: make endings RUNS=100 CELLS=success,budget
 	@$(BIN)/python -m tests.endurance.endings --runs $(or $(RUNS),100) --seed $(or $(SEED),1) $(if $(CELLS),--cells $(CELLS))

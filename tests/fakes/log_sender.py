@@ -18,7 +18,7 @@ class LogSender:
     """The output of one rank in one cycle: `lines` lines in blocks of `per_block`."""
 
     def __init__(self, endpoint: str, rank: int, world_size: int, lines: int, per_block: int = 50) -> None:
-        self.endpoint, self.rank = endpoint, rank
+        self.endpoint, self.rank, self.job = endpoint, rank, "job"
         self.source = logs_pb2.Source(
             kind=logs_pb2.LOG_KIND_APPLICATION, node_id=f"n{rank}", incarnation=1,
             generation=1, cycle=0, rank=rank, world_size=world_size,
@@ -52,7 +52,7 @@ class LogSender:
         moved = asyncio.Event()
 
         async def requests() -> AsyncIterator[logs_pb2.PushRequest]:
-            hello = logs_pb2.PushHello(protocol_version=1, job_id="job", sender=self.source.node_id)
+            hello = logs_pb2.PushHello(protocol_version=1, job_id=self.job, sender=self.source.node_id)
             opened = logs_pb2.OpenSource(number=1, source=self.source)
             yield logs_pb2.PushRequest(hello=hello, open=[opened])
             at = await go_on.get()

@@ -26,9 +26,9 @@ os.kill(os.getpid(), int(sys.argv[2]))
 """
 
 
-def shipper(folder: Path, endpoint: str) -> subprocess.Popen:
+def shipper(folder: Path, endpoint: str, *more: str) -> subprocess.Popen:
     words = ["resurge_launcher.logs.shipper", str(folder), "--endpoint", endpoint, "--job", "job", "--node", "n0"]
-    return subprocess.Popen([sys.executable, "-m", *words], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen([sys.executable, "-m", *words, *more], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def note(rank: int) -> SpoolNote:
@@ -117,3 +117,25 @@ def test_a_second_sender_of_one_spool_leaves_it_to_the_first(tmp_path):
         finally:
             first.kill()
             first.wait()
+
+
+def test_a_sender_whose_launcher_died_sends_all_and_ends_and_the_next_one_waits_for_it(tmp_path):
+    more = ("--applog-prefix", str(tmp_path / "app.log"), "--sync-interval-s", "0.1")
+    folder = tmp_path / "spool"
+    with HostProcess(tmp_path / "state", module="resurge_log_aggregator", more=more) as host:
+        first = shipper(folder, host.endpoint, "--parent", "1")  # a launcher that is not its parent any more
+        second = None
+        try:
+            wait_until(lambda: (folder / "shipper.lock").exists(), 20, "the first sender")
+            dying(folder, 0, signal.SIGKILL, lines=100).wait(20)  # and nobody says that its generation has ended
+            second = shipper(folder, host.endpoint, "--parent", str(os.getpid()))
+            assert first.wait(40) == 3, "its unfinished last line is left to the next launcher"
+            assert arrived(tmp_path / "app_cycle0.log", 0) == expected(0, 100)[:-1]
+            spool.end_generation(folder, 1)
+            spool.close(folder)
+            assert second.wait(20) == 0
+            assert arrived(tmp_path / "app_cycle0.log", 0) == expected(0, 100)
+        finally:
+            for sender in filter(None, (first, second)):
+                sender.kill()
+                sender.wait()

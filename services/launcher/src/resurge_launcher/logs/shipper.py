@@ -41,6 +41,8 @@ IDLE_POLL_S = 0.1
 """Between two looks at a spool in which nothing has happened for a while."""
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 2.0
 ROOM_EVERY_S = 1.0
+ORPHAN_IDLE_S = 10.0
+"""A sender whose launcher is gone ends after so long with nothing to send: no worker outlives its launcher."""
 LOCK_NAME = "shipper.lock"
 EXIT_DONE, EXIT_LEFT = 0, 3
 
@@ -59,6 +61,8 @@ class Shipper:
         self._window_bytes = WINDOW_BYTES
         self._room_at = 0.0
         self._trouble = ""
+        self.parent = 0
+        """Pid of the launcher that started it; 0: nobody whose death would matter."""
         self._stopped = threading.Event()
 
     def run(self, limit_s: float | None = None, once: bool = False) -> int:
@@ -69,7 +73,7 @@ class Shipper:
         give_up_at = None if limit_s is None else time.monotonic() + limit_s
         wait_s = AGAIN_FIRST_S
         while not self._is_done(once):
-            if give_up_at is not None and time.monotonic() >= give_up_at:
+            if self._stopped.is_set() or (give_up_at is not None and time.monotonic() >= give_up_at):
                 return EXIT_LEFT
             if self._stream(give_up_at, once):
                 wait_s = AGAIN_FIRST_S
@@ -115,18 +119,28 @@ class Shipper:
     def _requests(self, over: threading.Event, once: bool) -> Iterator[logs_pb2.PushRequest]:
         hello = logs_pb2.PushHello(protocol_version=PROTOCOL_VERSION, job_id=self._job, sender=self._node)
         yield logs_pb2.PushRequest(hello=hello)
-        idle_s = POLL_S
+        idle_s, idle_since = POLL_S, time.monotonic()
         while not over.is_set():
             request = self._next_request()
             if request is not None:
-                idle_s = POLL_S
+                idle_s, idle_since = POLL_S, time.monotonic()
                 yield request
                 continue
             if self._is_done(once):
                 return
+            if self._is_useless(idle_since):
+                self._stopped.set()
+                return
             self._keep_room()
             over.wait(idle_s)
             idle_s = min(idle_s * 1.2, IDLE_POLL_S)
+
+    def _is_useless(self, idle_since: float) -> bool:
+        """The launcher is gone, all that it left was sent, and nobody is there who could say that more comes or not."""
+        if not self.parent or os.getppid() == self.parent or time.monotonic() - idle_since < ORPHAN_IDLE_S:
+            return False
+        with self._lock:
+            return not any(self._under_way.values())
 
     def _next_request(self) -> logs_pb2.PushRequest | None:
         with self._lock:
@@ -217,12 +231,15 @@ class Shipper:
             log.event("logs_held_back" if sentence else "logs_going_on", sentence=sentence, spool=str(self._folder))
 
 
-def claim(folder: Path) -> int | None:
-    """The one sender of this spool: a descriptor to be kept, or None while another process is it. Raises OSError."""
+def claim(folder: Path, wait: bool = False) -> int | None:
+    """The one sender of this spool: a descriptor to be kept, or None while another process is it. Raises OSError.
+
+    `wait`: until the other one ends.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         os.close(descriptor)
         return None
@@ -240,9 +257,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--job", required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument("--limit-bytes", type=int, default=SpoolRules().limit_bytes)
+    parser.add_argument("--parent", type=int, default=0, help="pid of the launcher that keeps one sender running")
     options = parser.parse_args(argv)
     log.configure(as_json=False)
-    descriptor = claim(options.spool)
+    descriptor = claim(options.spool, wait=options.parent > 0)
     if descriptor is None:
         return EXIT_DONE  # another one does it
     try:
@@ -250,7 +268,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         token = sys.stdin.readline().strip() if not sys.stdin.isatty() else ""
         if not options.endpoint:
             return Appender(options.spool, options.prefix, rules).run()
-        shipper = Shipper(options.spool, parse_endpoint(options.endpoint), options.job, options.node, token, rules)
+        endpoint = parse_endpoint(options.endpoint)
+        shipper = Shipper(options.spool, endpoint, options.job, options.node, token, rules)
+        shipper.parent = options.parent
         return shipper.run()
     finally:
         os.close(descriptor)

@@ -187,6 +187,7 @@ class LogShipping:
         plan, settings = self._plan, self._settings
         words = [sys.executable, "-P", "-m", SENDER, str(self._folder), "--job", settings.job_id]
         words += ["--node", settings.node_id, "--limit-bytes", str(plan.spool_limit_bytes)]
+        words += ["--parent", str(os.getpid())]
         words += ["--endpoint", plan.endpoint.target] if plan.endpoint is not None else ["--prefix", str(plan.prefix)]
         sender = subprocess.Popen(
             words, env=_sender_environ(settings.environ), stdin=subprocess.PIPE, start_new_session=True
