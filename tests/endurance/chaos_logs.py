@@ -44,7 +44,7 @@ WITNESS_CYCLE = 900
 WITNESS_LINES = 20_000
 GAP_LINE = re.compile(rb"\[resurge: (\d+) bytes in (\d+) lines are missing here: .+\]")
 PEER_KILLS = 4
-PEER_SCRIPT = Path(__file__).with_name("peer_logs.py")
+PEER_SCRIPT = Path(__file__).with_name("programs") / "peer_logs.py"
 
 
 @dataclass
