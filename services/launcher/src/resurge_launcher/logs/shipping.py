@@ -28,6 +28,8 @@ TAIL_BYTES = 16 * 1024
 CLOSE_LIMIT_S = 10.0
 """How long the end of a launcher waits for its own lines; the log server's wait is an option."""
 STATE_NAME = "log-server"
+LOCK_NAME = "shipper.lock"
+"""In the spool: who holds its lock sends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class LogShipping:
         except OSError as error:
             self._down(error)
             return None
+        self._notes = {key: one for key, one in self._notes.items() if key[0] >= run.generation - 1}
         self._notes[(run.generation, rank)] = note
         self._is_down = False
         return descriptor
@@ -160,6 +163,7 @@ class LogShipping:
             self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
         if self._server is not None:
             await self._server.stop(end_it=True, limit_s=self._plan.stop_limit_s)
+        self._tidy_up()
 
     def _say_what_is_left(self) -> None:
         left = list(spool.notes(self._folder))
@@ -170,6 +174,18 @@ class LogShipping:
                 f"them; resurge logs flush {self._folder} sends them by hand"
             )
             log.event("logs_not_sent", sources=len(left), sentence=sentence)
+
+    def _tidy_up(self) -> None:
+        """An empty spool, and the socket of a log server that has ended, are of no use to anybody."""
+        with contextlib.suppress(OSError):
+            if not list(spool.notes(self._folder)):
+                for name in (spool.CLOSING, LOCK_NAME):
+                    (self._folder / name).unlink(missing_ok=True)
+                self._folder.rmdir()
+        endpoint = self._plan.endpoint
+        if self._server is not None and endpoint is not None and endpoint.is_unix:
+            with contextlib.suppress(OSError):
+                os.unlink(endpoint.path)
 
     # --- the sender ---
 
