@@ -25,6 +25,15 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+def pytest_configure(config: pytest.Config):
+    """Puts a fault into the cores where the simulator's hunt asks whether a test sees it (tests/sim/hunting.py)."""
+    fault = os.environ.get("RESURGE_MUTANT")
+    if fault:
+        from tests.sim import hunting  # the simulator is loaded for this alone
+
+        config.add_cleanup(hunting.kept_in(fault))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]):
     """Gives each test the mark of its layer, so that a layer can be left out or run alone."""
     for item in items:

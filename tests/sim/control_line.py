@@ -76,6 +76,10 @@ class ControlLine:
     def _link_name(self) -> str:
         return self.owner.node if self._ways.now == ROOT else f"{self.owner.node}>{self._ways.now}"
 
+    def goes_through(self, relay: str) -> bool:
+        """Whether it speaks through this relay, or is trying to."""
+        return self._ways.now == relay
+
     def dial_failed(self, why: str) -> None:
         self._ways = self._ways.failed(None)
         self.owner.post(h.StreamLost(why))
@@ -181,6 +185,7 @@ class ControlLine:
         self._heard_at_s = self.owner.timeline.now_s
         if not self.met:
             self.met = True
+            self.owner.world.oracle.slow_to_turn.discard(self.owner.node)
             self.owner.apply(h.StreamUp())
             if not self.owner.alive:
                 return

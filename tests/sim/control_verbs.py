@@ -128,7 +128,11 @@ class ControlVerbs:
 
     def _end_relay(self: World, relay: Relay, back_after_s: float | None, how: Callable[[], None], what: str) -> None:
         if relay.alive:
-            self.faulted |= any(link.slow_s > 0 for link in self.net.links_of(relay.name))
+            for launcher in self.launchers():
+                if launcher.line.goes_through(relay.name) and any(
+                    link.slow_s > 0 for link in self.net.links_of(launcher.node)
+                ):
+                    self.oracle.slow_to_turn.add(launcher.node)
             self.log(relay.name, what)
             how()
             if back_after_s is not None:

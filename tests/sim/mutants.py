@@ -1,17 +1,16 @@
 """Faults put into the real cores on purpose: each must be seen by the oracle within a number of seeds.
 
 A mutant that lives says that the worlds are not rude enough, or that the oracle looks away. Each replaces one function
-of a core, wherever it was imported, for as long as its worlds run.
+of a core, wherever it was imported, for as long as its worlds run. Single guards are taken out by edits.py; hunting.py
+hunts both.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from resurge_launcher.core import step as launcher_step
@@ -37,13 +36,7 @@ from resurge_rendezvous.core import (
 )
 from resurge_rendezvous.core import step as rdzv_step
 from resurge_rendezvous.core.model import Ended, Park, Presence, RestartRefunded
-from tests.sim import script, shrink
 from tests.sim.guards import GUARDS, Mutant, always, nothing
-from tests.sim.run import run_seed
-
-MOST_SEEDS = 300
-KEPT = Path(__file__).with_name("once_broken")
-"""Worlds that once broke something: what they found may come back with a fault."""
 
 
 def _short_lease(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,39 +173,3 @@ def mutated(mutant: Mutant) -> Iterator[None]:
             setattr(module, name, right)
         for module, name, table in tables:
             setattr(module, name, table)
-
-
-def named(name: str) -> AbstractContextManager[None]:
-    """The cores with the fault of that name in them."""
-    return mutated(next(mutant for mutant in MUTANTS if mutant.name == name))
-
-
-def hunt(mutant: Mutant, seeds: int = MOST_SEEDS) -> tuple[str, str] | None:
-    """The first kept world, or seed, that shows the fault, and how; None when it lives."""
-    with mutated(mutant):
-        for path in sorted(KEPT.glob("*.txt")):
-            failure = shrink.failure_of(script.split(path.read_text())[0])
-            if failure is not None:
-                return path.stem, failure.sentence
-        for seed in range(seeds):
-            outcome = run_seed(seed)
-            if outcome.failure:
-                return f"seed {seed}", outcome.failure
-    return None
-
-
-def hunt_numbered(number: int) -> tuple[str, str] | None:
-    """`hunt` for another process."""
-    return hunt(MUTANTS[number])
-
-
-def hunt_all(jobs: int) -> tuple[int, int]:
-    """Hunt every mutant and tell of each; how many were caught, of how many."""
-    caught = 0
-    print("\nfaults put into the cores on purpose:")
-    with ProcessPoolExecutor(jobs) as pool:
-        for mutant, found in zip(MUTANTS, pool.map(hunt_numbered, range(len(MUTANTS))), strict=True):
-            caught += found is not None
-            told = f"caught by {found[0]}: {found[1]}" if found else f"LIVES through {MOST_SEEDS} seeds"
-            print(f"  {mutant.name:57s} {told}"[:170], flush=True)
-    return caught, len(MUTANTS)

@@ -20,9 +20,13 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.sim import rudeness, script, transcript
 from tests.sim.world import World
+
+if TYPE_CHECKING:
+    from tests.sim.hunting import Tally
 
 QUIET_LIMIT_S = 400.0
 """S7's bound: the longest waits of the table in a row, and some."""
@@ -97,7 +101,7 @@ def show_failure(outcome: Outcome) -> None:
     print(f"again: python -m tests.sim --seed {outcome.seed}; short: python -m tests.sim --shrink {outcome.seed}")
 
 
-def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: tuple[int, int] | None) -> None:
+def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: Tally | None) -> None:
     failures = [outcome for outcome in outcomes if outcome.failure]
     steps = sum(outcome.steps for outcome in outcomes)
     hours = sum(outcome.world_s for outcome in outcomes) / 3600
@@ -114,8 +118,10 @@ def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: tuple[
         "steps_per_s": round(steps / spent_s) if spent_s else None,
         "steps_per_cpu_s": round(steps / cpu_s) if (cpu_s := sum(outcome.cpu_s for outcome in outcomes)) else None,
         "violations": len(failures),
-        "mutants_caught": mutants[0] if mutants else None,
-        "mutants": mutants[1] if mutants else None,
+        "mutants_caught": mutants.caught if mutants else None,
+        "mutants": mutants.mutants if mutants else None,
+        "mutants_caught_by_tests": mutants.by_tests if mutants else None,
+        "mutants_that_change_nothing": mutants.same if mutants else None,
         "load": round(load, 2),
         "cores": len(os.sched_getaffinity(0)),
         "commit": commit or None,
@@ -125,7 +131,7 @@ def report(outcomes: list[Outcome], spent_s: float, load: float, mutants: tuple[
 
 
 def main() -> int:
-    from tests.sim.mutants import hunt_all, named  # they run worlds themselves
+    from tests.sim.hunting import hunt_all, named  # they run worlds themselves
     from tests.sim.shrink import shrink_for_people
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -137,6 +143,7 @@ def main() -> int:
     parser.add_argument("--until", type=float, help="stop that world at this time, before its peace")
     parser.add_argument("--script", type=Path, help="run one script and print its transcript")
     parser.add_argument("--no-mutants", action="store_true", help="hunt no faults put into the cores on purpose")
+    parser.add_argument("--hunt", metavar="TEXT", help="only hunt the faults whose names hold this; '' hunts all")
     parser.add_argument("--coverage", action="store_true", help="only tell how often each rudeness is in the seeds")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing seed short")
     parser.add_argument("--name", help="keep what --shrink found as a script of this name")
@@ -150,6 +157,9 @@ def main() -> int:
         for name, count in rudeness.coverage(options.seeds).items():
             print(f"{count:6d} x {name}")
         return 0
+    if options.hunt is not None:
+        tally = hunt_all(options.jobs, options.hunt)
+        return 0 if tally.caught == tally.mutants else 1
     if options.shrink is not None:
         with named(options.mutant) if options.mutant else nullcontext():
             return shrink_for_people(options.shrink, options.name)
@@ -174,5 +184,5 @@ def main() -> int:
     spent_s = time.monotonic() - began
     mutants = None if options.no_mutants else hunt_all(options.jobs)
     report(outcomes, spent_s, load, mutants)
-    all_caught = mutants is None or mutants[0] == mutants[1]
+    all_caught = mutants is None or mutants.caught == mutants.mutants
     return 0 if all_caught and not any(outcome.failure for outcome in outcomes) else 1

@@ -49,6 +49,26 @@ def test_a_dead_relay_costs_nothing_and_its_launchers_take_the_next():
     undisturbed(world)
 
 
+@pytest.mark.parametrize("at_s", [31.0, 31.7, 32.3, 33.1])
+def test_launchers_turn_from_a_dead_relay_before_their_lease_is_over(at_s):
+    world = training()
+    world.kill_relay("r1", at_s=at_s)
+    for tenth in range(60):
+        world.run(at_s + tenth / 10)
+        for launcher in world.launchers():
+            assert launcher.state.control.holds(launcher.now), f"{launcher.name} was without its lease"
+    undisturbed(world)
+
+
+def test_a_slow_link_excuses_the_loss_of_its_own_launcher_only():
+    world = training()
+    world.slow_link("n1", 2.0, at_s=31.0)
+    for relay in world.relays:
+        world.kill_relay(relay, at_s=33.0)
+    world.run(33.1)
+    assert world.oracle.slow_to_turn == {"n1"} and not world.faulted
+
+
 def test_with_all_relays_dead_launchers_speak_to_the_root_itself():
     world = training()
     for relay in world.relays:

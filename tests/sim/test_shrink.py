@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim import mutants, rudeness, script, shrink
+from tests.sim import hunting, rudeness, script, shrink
 from tests.sim.run import run_seed
 from tests.sim.world import World
 
@@ -14,7 +14,7 @@ MOST_VERBS = 2
 
 def test_a_failing_seed_is_found_shrunk_written_and_replayed(tmp_path, monkeypatch):
     monkeypatch.setattr(script, "FOLDER", tmp_path)
-    with mutants.named(MUTANT):
+    with hunting.named(MUTANT):
         seed = next(seed for seed in range(60) if run_seed(seed).failure.startswith("S1"))
         shrunk = shrink.shrink(seed, most_runs=200, longest_s=60.0)
         path = shrink.write(shrunk, "found")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim import mutants, rudeness, script, transcript
+from tests.sim import hunting, mutants, rudeness, script, transcript
 from tests.sim.oracle import Violation
 from tests.sim.run import run_seed
 from tests.sim.world import NotQuiet, World
@@ -81,5 +81,5 @@ QUICKLY_CAUGHT = (
 @pytest.mark.parametrize("name", QUICKLY_CAUGHT)
 def test_a_fault_in_a_core_is_caught(name):
     (mutant,) = (mutant for mutant in mutants.MUTANTS if mutant.name == name)
-    assert mutants.hunt(mutant, 60) is not None
+    assert hunting.by_worlds(mutant, range(60)) is not None
     assert not run_seed(2).failure, "the right function is back"
