@@ -30,7 +30,7 @@ class Edit:
     @contextmanager
     def put_in(self) -> Iterator[None]:
         """The cores with this fault in them."""
-        function = _plain(self.function)
+        function = plain(self.function)
         right = function.__code__
         function.__code__ = self.wrong()
         try:
@@ -40,7 +40,7 @@ class Edit:
 
     def wrong(self) -> CodeType:
         """The code of the function without its guard. Raises ValueError where the text is not there exactly once."""
-        function = _plain(self.function)
+        function = plain(self.function)
         text = dedent(inspect.getsource(function))
         if text.count(self.old) != 1:
             raise ValueError(f"{self.name}: {self.old!r} stands {text.count(self.old)} times in {function.__name__}")
@@ -48,10 +48,10 @@ class Edit:
         flags = __future__.annotations.compiler_flag
         code = compile(text.replace(self.old, self.new), f"<{self.name}>", "exec", flags, dont_inherit=True)
         exec(code, names)
-        return _plain(names[function.__name__]).__code__
+        return plain(names[function.__name__]).__code__
 
 
-def _plain(held: Any) -> FunctionType:
+def plain(held: Any) -> FunctionType:
     """The function in a property or a method."""
     if isinstance(held, property):
         return held.fget  # type: ignore[return-value]
@@ -60,6 +60,6 @@ def _plain(held: Any) -> FunctionType:
 
 def without(name: str, rule: Callable[..., Any], because: str = "") -> Edit:
     """A rule that never answers: its body begins with `return None`."""
-    text = dedent(inspect.getsource(_plain(rule)))
+    text = dedent(inspect.getsource(plain(rule)))
     head = text[: text.index('"""')]
     return Edit(name, rule, f'{head}"""', f'{head}return None\n    """', because)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.sim import guards_launcher, guards_policy, guards_rendezvous, script, shrink
-from tests.sim.edits import Edit
+from tests.sim.edits import Edit, plain
 from tests.sim.guards import Mutant
 from tests.sim.mutants import MUTANTS, mutated
 from tests.sim.run import run_seed
@@ -124,7 +124,7 @@ def by_seeds(fault: Mutant | Edit, seeds: Iterable[int]) -> Caught | None:
 
 def tests_for(fault: Mutant | Edit) -> tuple[str, ...]:
     """The tests in the order in which they are likely to see the fault."""
-    where = f"{fault.function.__module__ if isinstance(fault, Edit) else fault.module}"
+    where = plain(fault.function).__module__ if isinstance(fault, Edit) else str(fault.module)
     own = "launcher" if "launcher" in where else "rendezvous" if "rendezvous" in where else "libs"
     groups = {"launcher": LAUNCHER_TESTS, "rendezvous": RENDEZVOUS_TESTS, "libs": POLICY_TESTS}
     others = [test for name, group in groups.items() if name != own for test in group]
