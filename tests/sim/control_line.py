@@ -185,7 +185,7 @@ class ControlLine:
         self._heard_at_s = self.owner.timeline.now_s
         if not self.met:
             self.met = True
-            self.owner.world.oracle.slow_to_turn.discard(self.owner.node)
+            self.owner.world.slow_to_turn.discard(self.owner.node)
             self.owner.apply(h.StreamUp())
             if not self.owner.alive:
                 return

@@ -132,7 +132,7 @@ class ControlVerbs:
                 if launcher.line.goes_through(relay.name) and any(
                     link.slow_s > 0 for link in self.net.links_of(launcher.node)
                 ):
-                    self.oracle.slow_to_turn.add(launcher.node)
+                    self.slow_to_turn.add(launcher.node)
             self.log(relay.name, what)
             how()
             if back_after_s is not None:

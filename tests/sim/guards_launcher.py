@@ -148,8 +148,8 @@ GUARDS: tuple[Edit, ...] = (
     Edit(
         "a spent offer of a port is offered again",
         pursue._from_teardown,
-        "story=story, offer=None), (h.ReserveStore(),)",
-        "story=story), ()",
+        "offer=None), (h.ReserveStore(), *looks)",
+        "offer=state.offer), looks",
     ),
     Edit("an open checkpoint is not waited for", teardown.climb, "if teardown.held_until is not None:", "if False:"),
     Edit("a launcher leaves before its workers", pursue._gone, "return teardown.over or", "return True or"),

@@ -77,9 +77,6 @@ class Oracle:
         self.verdicts: Counter[tuple[str, int]] = Counter()
         self.out = Exclusions(world)
         self.budgets = BudgetOracle(self)
-        self.slow_to_turn: set[str] = set()
-        """Nodes whose relay ended while their own links were slow: such a launcher may turn to the next way too late,
-        and its loss, but no other's, is then a fault like that of a cut link."""
         self.commits = 0
         self.stopping = StopOracle(self.fail)
         self.records: list[rm.RecoveryRecord] = []
@@ -147,7 +144,7 @@ class Oracle:
             case rm.RestartRefunded(at):
                 self.budgets.refunded(float(at), live)
             case rm.NodeLost(node):
-                self.world.faulted |= str(node) in self.slow_to_turn
+                self.world.faulted |= str(node) in self.world.slow_to_turn
             case rm.NodeExcluded():
                 _fail_if(self.out.excluded(fact, live))
             case rm.NodeReadmitted():

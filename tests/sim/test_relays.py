@@ -66,7 +66,7 @@ def test_a_slow_link_excuses_the_loss_of_its_own_launcher_only():
     for relay in world.relays:
         world.kill_relay(relay, at_s=33.0)
     world.run(33.1)
-    assert world.oracle.slow_to_turn == {"n1"} and not world.faulted
+    assert world.slow_to_turn == {"n1"} and not world.faulted
 
 
 def test_with_all_relays_dead_launchers_speak_to_the_root_itself():

@@ -111,6 +111,9 @@ class World(Verbs):
         self.chance = Random(self.setup.seed)
         self.timeline = Timeline()
         self.faulted = self.setup.on_lost_control is OnLostControl.STOP or self.setup.spawn_failure_rate > 0
+        self.slow_to_turn: set[str] = set()
+        """Nodes whose relay ended while their own links were slow: such a launcher may turn to the next way too late,
+        and its loss, but no other's, is then a fault like that of a cut link."""
         self.lines: deque[tuple[float, str, str]] = deque(maxlen=self.setup.keep_lines or None)
         self.attempt = 0
         """What the scheduler tells new launchers; 0: it says nothing."""
