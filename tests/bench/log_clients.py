@@ -1,0 +1,158 @@
+"""Senders for a log server under test: many streams from one process, each with sources that print without end.
+
+    python -m tests.bench.log_clients --endpoint HOST:PORT --streams 8 --first 0 --sources 1 --lines 100000 --batch 2600
+
+Prints `ready`, waits for a line on stdin, sends, and prints one JSON object once every line is durable: when it began,
+when it ended (Unix seconds), how many lines and bytes. With `--rate` each source prints so many lines a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import grpc.aio
+
+from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
+
+LINE_BYTES = 100
+MESSAGE_BLOCKS = 4
+WINDOW_BYTES = 8 * 1024 * 1024
+"""As a node's sender keeps under way."""
+
+
+@dataclass
+class Plan:
+    """What each stream sends."""
+
+    endpoint: str
+    sources: int
+    lines: int
+    """Of each source, in all."""
+    batch: int
+    """Lines of one block."""
+    rate: float
+    """Lines a second of each source; 0: as fast as they are taken."""
+    world_size: int
+
+
+class Stream:
+    """One node's stream."""
+
+    def __init__(self, plan: Plan, node: int) -> None:
+        self.plan, self.node = plan, node
+        line = b"%5d: " % node
+        self.block = (line + b"x" * (LINE_BYTES - len(line) - 1) + b"\n") * plan.batch
+        self.size = plan.lines * LINE_BYTES
+        self.durable = dict.fromkeys(range(1, plan.sources + 1), 0)
+        self.heard = asyncio.Event()
+        self.late_s = 0.0
+
+    async def run(self, channel: grpc.aio.Channel, start: asyncio.Event) -> None:
+        """Until everything is durable."""
+        call = logs_pb2_grpc.LogAggregatorServiceStub(channel).Push(self.requests(start))
+        async for response in call:
+            for ack in response.acks:
+                self.durable[ack.number] = ack.durable
+                assert not ack.HasField("next") or ack.next == 0, "a block was turned back"
+            self.heard.set()
+            if min(self.durable.values()) >= self.size:
+                break
+        call.cancel()
+
+    def hello(self) -> logs_pb2.PushRequest:
+        """The first message, with every source."""
+        told = {"kind": logs_pb2.LOG_KIND_APPLICATION, "node_id": f"n{self.node}", "generation": 1}
+        first = self.node * self.plan.sources
+        opened = [
+            logs_pb2.OpenSource(
+                number=number,
+                source=logs_pb2.Source(rank=first + number - 1, world_size=self.plan.world_size, **told),
+            )
+            for number in self.durable
+        ]
+        hello = logs_pb2.PushHello(protocol_version=1, job_id="job", sender=f"n{self.node}")
+        return logs_pb2.PushRequest(hello=hello, open=opened)
+
+    async def requests(self, start: asyncio.Event) -> AsyncIterator[logs_pb2.PushRequest]:
+        """Blocks of all sources in turn, no more than the window ahead."""
+        yield self.hello()
+        await start.wait()
+        began, at, batch = time.monotonic(), 0, self.plan.batch
+        waiting = logs_pb2.PushRequest()
+        while at < self.plan.lines:
+            lines = min(batch, self.plan.lines - at)
+            for number in self.durable:
+                self.add(waiting, number, at, lines)
+                if len(waiting.blocks) >= MESSAGE_BLOCKS * (8 if self.plan.rate else 1):
+                    await self.room(at)
+                    yield waiting
+                    waiting = logs_pb2.PushRequest()
+            at += lines
+            if self.plan.rate:
+                if waiting.blocks:
+                    yield waiting
+                    waiting = logs_pb2.PushRequest()
+                due = began + at / self.plan.rate - time.monotonic()
+                self.late_s = max(self.late_s, -due)
+                if due > 0:
+                    await asyncio.sleep(due)
+        if waiting.blocks:
+            yield waiting
+        await asyncio.Event().wait()  # until the last acknowledgement has ended the stream
+
+    def add(self, request: logs_pb2.PushRequest, number: int, at: int, lines: int) -> None:
+        """One block of one source."""
+        text = self.block if lines == self.plan.batch else self.block[: lines * LINE_BYTES]
+        request.blocks.add(number=number, offset=at * LINE_BYTES, length=len(text), text=text, lines=lines)
+
+    async def room(self, at: int) -> None:
+        """Wait until no more than the window is under way."""
+        while (at * LINE_BYTES * self.plan.sources) - sum(self.durable.values()) > WINDOW_BYTES:
+            self.heard.clear()
+            await self.heard.wait()
+
+
+async def send(plan: Plan, first: int, streams: int) -> dict[str, float]:
+    """All streams of this process."""
+    channels = [
+        grpc.aio.insecure_channel(plan.endpoint, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(streams)
+    ]
+    for channel in channels:
+        await channel.channel_ready()
+    start = asyncio.Event()
+    made = [Stream(plan, first + index) for index in range(streams)]
+    running = [asyncio.create_task(one.run(channel, start)) for one, channel in zip(made, channels, strict=True)]
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    began = time.time()
+    start.set()
+    await asyncio.gather(*running)
+    lines = plan.lines * plan.sources * streams
+    ended = time.time()
+    for channel in channels:
+        await channel.close()
+    late_s = max(one.late_s for one in made)
+    return {"began": began, "ended": ended, "lines": lines, "bytes": lines * LINE_BYTES, "late_s": late_s}
+
+
+def main() -> None:
+    """As a program."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--endpoint", required=True)
+    for name, default in (("streams", 8), ("first", 0), ("sources", 1), ("lines", 100_000), ("batch", 2_600)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--world-size", type=int, default=1_024)
+    parser.add_argument("--rate", type=float, default=0.0)
+    told = parser.parse_args()
+    plan = Plan(told.endpoint, told.sources, told.lines, told.batch, told.rate, told.world_size)
+    print(json.dumps(asyncio.run(send(plan, told.first, told.streams))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
