@@ -40,7 +40,7 @@ def answered(fleet: Any, words: list[str]) -> bool:
             times = fleet.back(float(since))
             say(count=len(times), last=max(times, default=0.0), lost=fleet.times_lost, errors=heard.errors[:3])
         case ["beats"]:
-            say(beats=heard.beats)
+            say(beats=heard.beats, pings=heard.pings)
         case _:
             return False
     return True

@@ -145,6 +145,7 @@ class Fleet:
                 quiet_until = node.heard_at + self.ping_every_s  # a ping is for a connection that is quiet
                 if node.call is not None and quiet_until <= now:
                     node.call.ping()
+                    self.heard.pings += 1
                     self.settle(node)
                     quiet_until = now + self.ping_every_s
                 self.at(max(quiet_until, now + 0.01), PING, node)

@@ -31,6 +31,8 @@ class Heard:
     """When launchers were told a goal of a generation."""
     errors: list[str] = field(default_factory=list)
     beats: int = 0
+    pings: int = 0
+    """Of the transport, sent."""
 
 
 class Job:

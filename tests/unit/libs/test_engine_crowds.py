@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ from resurge_libs.engine.runner import MAX_EVENTS_PER_TURN
 from tests.unit.libs import engine_bench
 from tests.unit.libs.engine_bench import Add, Added, Bench, Break, Look, Total, turns
 
+PATIENT = 1_000
+"""An amount that nobody minds to be added later."""
+
 
 @dataclass(frozen=True)
 class AddAll:
@@ -28,6 +32,9 @@ class Sums:
 
     def takes(self, event: Any) -> bool:
         return isinstance(event, (Add, Break))
+
+    def is_patient(self, event: Any) -> bool:
+        return isinstance(event, Add) and event.amount == PATIENT
 
     def of(self, events: Sequence[Any]) -> AddAll:
         return AddAll(tuple(event.amount if isinstance(event, Add) else -1 for event in events))
@@ -94,6 +101,29 @@ async def test_a_broken_event_in_a_crowd_is_refused_alone(bench):
     with pytest.raises(InternalFault):
         broken.result()
     assert len(made.rejected) == 1 and made.engine.published.durable == Total(3)
+
+
+async def test_patient_events_gather_from_one_turn_to_the_next(bench):
+    made = bench()
+    await made.engine.ask(Add(PATIENT))
+    asked = []
+    for _ in range(3):
+        asked.append(made.engine.ask(Add(PATIENT)))
+        await turns()
+    assert not any(reply.done() for reply in asked)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*asked)
+    assert made.effects.ran == ["added 1000", "added 3000 together"]
+
+
+async def test_an_event_that_does_not_wait_takes_the_patient_ones_along(bench):
+    made = bench()
+    await made.engine.ask(Add(PATIENT))
+    patient = made.engine.ask(Add(PATIENT))
+    await turns()
+    made.engine.post(Add(2))
+    await turns()
+    assert patient.done() and made.effects.ran == ["added 1000", "added 1002 together"]
 
 
 async def test_a_crowd_is_bounded(bench):

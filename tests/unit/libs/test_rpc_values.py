@@ -147,3 +147,15 @@ def test_pings_of_the_server_are_more_patient_than_a_lease_and_the_clients_less(
         assert options["grpc.http2.max_pings_without_data"] == 0
         assert options["grpc.http2.max_ping_strikes"] == 0
         assert options["grpc.http2.min_recv_ping_interval_without_data_ms"] == 500
+
+
+def test_many_clients_ping_only_where_no_beat_is_answered():
+    limits = TimeLimits()
+
+    def pings_every_ms(peers: int) -> int:
+        return int(dict(channel_options(limits, peers))["grpc.keepalive_time_ms"])
+
+    assert pings_every_ms(400) == limits.keepalive_s * 1000
+    assert pings_every_ms(1_000) > limits.beat_interval_s * 1000
+    assert pings_every_ms(1_000) + limits.client_ping_timeout_s * 1000 < limits.lease_ttl_s * 1000
+    assert pings_every_ms(2_000) == pings_every_ms(1_000) < pings_every_ms(10_000)

@@ -24,7 +24,7 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.records import CYCLES_NAME
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import POLICY, GrpcPolicy, PolicyPort
-from resurge_rendezvous.core.crowds import may_be_one_of_many, together
+from resurge_rendezvous.core.crowds import is_patient, may_be_one_of_many, together
 from resurge_rendezvous.core.exclusions import every_exclusion
 from resurge_rendezvous.core.model import Ended, Job, NodeExcluded, NodeReadmitted, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
@@ -230,6 +230,7 @@ class _Launchers:
     """What launchers say may be stepped together."""
 
     takes = staticmethod(may_be_one_of_many)
+    is_patient = staticmethod(is_patient)
     of = staticmethod(together)
 
 

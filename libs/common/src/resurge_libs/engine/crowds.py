@@ -5,8 +5,9 @@ Decides nothing: which events may go together, and what stands for them, its mac
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -26,6 +27,8 @@ GATHER_S = 0.004
 could not leave before those batches are durable."""
 GATHERED = 64
 """So many events are worth a step at once."""
+PATIENT_S = 0.02
+"""From one turn to the next that has nothing but patient events to step: each turn wakes threads and connections."""
 
 
 class Crowds(Protocol):
@@ -35,9 +38,45 @@ class Crowds(Protocol):
         """Whether this one may be."""
         ...
 
+    def is_patient(self, event: Any) -> bool:
+        """Whether nobody minds if it waits `PATIENT_S` for others."""
+        ...
+
     def of(self, events: Sequence[Any]) -> Any:
         """The event for all of them, in order."""
         ...
+
+
+class Turns:
+    """When an engine's next turn comes: at once, or a moment later where events may wait for others."""
+
+    def __init__(self, turn: Callable[[], None], clock: Clock, crowds: Crowds | None) -> None:
+        self._turn, self._clock, self._crowds = turn, clock, crowds
+        self._next: asyncio.TimerHandle | None = None
+        self._last = Instant(float("-inf"))
+
+    def begun(self, now: Instant) -> None:
+        """A turn begins now, planned or not."""
+        self._last = now
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def plan(self, loop: asyncio.AbstractEventLoop, event: Any, waiting: int, in_flight: int) -> None:
+        """One more event waits (None: some were left); so many do now, and the journal has so many batches to write."""
+        due = loop.time() + self._wait_s(event, waiting, in_flight)
+        if self._next is not None:
+            if self._next.when() <= due:
+                return
+            self._next.cancel()
+        self._next = loop.call_at(due, self._turn)
+
+    def _wait_s(self, event: Any, waiting: int, in_flight: int) -> float:
+        if self._crowds is None or waiting >= GATHERED:
+            return 0.0
+        if event is not None and self._crowds.is_patient(event):
+            return max(0.0, PATIENT_S - (self._clock.monotonic() - self._last))
+        return GATHER_S if in_flight > 1 else 0.0
 
 
 def next_group(inbox: deque[Asked], most: int, crowds: Crowds | None) -> list[Asked]:

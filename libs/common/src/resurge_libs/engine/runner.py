@@ -20,7 +20,7 @@ from resurge_libs.core import codec
 from resurge_libs.core.instant import Instant, Wall
 from resurge_libs.core.machine import Machine, Step
 from resurge_libs.core.refusals import InternalFault, Overloaded, RpcProblem
-from resurge_libs.engine.crowds import GATHER_S, GATHERED, Crowds, RationedDigest, next_group
+from resurge_libs.engine.crowds import Crowds, RationedDigest, Turns, next_group
 from resurge_libs.engine.outlet import Asked, Outgoing, Outlet, Waiting, all_of, settle
 from resurge_libs.engine.ports import Clock, Effects, Entry, Journal, JournalFailed, Snapshot
 from resurge_libs.engine.replay import fact_record
@@ -81,7 +81,7 @@ class Engine(Generic[S]):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: Instant | None = None
         self._not_before: Instant | None = None
-        self._turn_planned = False
+        self._turns = Turns(self._turn, clock, options.crowds)
         self._failure: JournalFailed | None = None
         self._stopped = False
 
@@ -149,19 +149,17 @@ class Engine(Generic[S]):
         if len(self._inbox) >= self._options.max_pending:
             raise Overloaded(what="events")
         self._inbox.append(asked)
-        self._plan_turn()
+        self._plan_turn(asked.event)
 
-    def _plan_turn(self) -> None:
-        if self._loop is not None and not self._turn_planned:
-            self._turn_planned = True
-            is_flood = self._options.crowds is not None and len(self._in_flight) > 1
-            self._loop.call_later(GATHER_S if is_flood and len(self._inbox) < GATHERED else 0.0, self._turn)
+    def _plan_turn(self, event: Any = None) -> None:
+        if self._loop is not None:
+            self._turns.plan(self._loop, event, len(self._inbox), len(self._in_flight))
 
     def _turn(self) -> None:
-        self._turn_planned = False
+        now = self._clock.monotonic()
+        self._turns.begun(now)
         if self._failure is not None or self._stopped:
             return
-        now = self._clock.monotonic()
         self._notice_pause(now)
         left = min(MAX_EVENTS_PER_TURN, len(self._inbox))
         while left > 0:

@@ -10,7 +10,12 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_PENDING_REQUESTS = 100_000
 """A burst of more than 1,000 simultaneous calls is silently cancelled at gRPC's own default."""
 PINGERS_MAX = 2_000
-"""So many launchers of one job ping at the pace of the table of time limits."""
+"""From 2.5 times so many launchers of one job on, beats too come more rarely, and pings with them."""
+PINGERS_USUAL = 400
+"""So many ping at the pace of the table of time limits."""
+RARER_THAN_BEATS = 2.5
+"""Times `keepalive_s`: longer than from beat to beat. An answered beat stands for a ping, and what was sent and not
+acknowledged ends a connection after `client_ping_timeout_s` as an unanswered ping does."""
 
 Options = list[tuple[str, str | int]]
 
@@ -33,9 +38,10 @@ def server_options(limits: TimeLimits) -> Options:
 def channel_options(limits: TimeLimits, peers: int = 1) -> Options:
     """Options of a client channel: pings find a dead peer within `client_ping_timeout_s`.
 
-    Where more than `PINGERS_MAX` peers ping one server, each does so more rarely.
+    Where many peers ping one server each does so more rarely: 1,000 only where no beat is answered.
     """
-    keepalive_s = limits.keepalive_s * max(1.0, peers / PINGERS_MAX)
+    rarer = max(1.0, min(peers / PINGERS_USUAL, RARER_THAN_BEATS), peers / PINGERS_MAX)
+    keepalive_s = limits.keepalive_s * rarer
     return [
         ("grpc.keepalive_time_ms", _ms(keepalive_s)),
         ("grpc.initial_reconnect_backoff_ms", _ms(limits.reconnect_backoff_min_s)),

@@ -33,6 +33,11 @@ def may_be_one_of_many(event: object) -> bool:
     return isinstance(event, _HEARD)
 
 
+def is_patient(event: object) -> bool:
+    """Whether an event may wait a moment for others: a lease counts from the sending of a beat and lasts seconds."""
+    return isinstance(event, (BeatReceived, BeatsReceived))
+
+
 def together(events: Sequence[Heard]) -> StreamsHeard:
     """The one event that stands for several."""
     return StreamsHeard(events[0].stamp, tuple(events))
