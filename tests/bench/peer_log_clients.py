@@ -31,6 +31,12 @@ def wait(condition, what):
         select.select([], [], [], 0.01)
 
 
+def listens(port):
+    """Whether somebody does."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def send(port, path, streams, chunks, begin):
     """Streams of one process."""
     import grpc
@@ -70,6 +76,7 @@ def main():
     parts = [range(index, STREAMS, PROCESSES) for index in range(PROCESSES)]
     senders = [context.Process(target=send, args=(port, str(path), part, chunks, begin)) for part in parts]
     try:
+        wait(lambda: listens(port), "its log server")
         for sender in senders:
             sender.start()
         begin.wait(120)

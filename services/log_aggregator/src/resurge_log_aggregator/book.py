@@ -33,6 +33,7 @@ from resurge_log_aggregator.names import application_path
 from resurge_log_aggregator.writer import Writer, WriterRules
 
 REOPEN_S = 1.0
+LOOK_S = 1.0
 NAMED_RANKS = 64
 
 
@@ -87,12 +88,15 @@ class Book:
         self._room = asyncio.Event()
         self._gone = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._told_sentence = ""
 
     def start(self) -> None:
         """Begin, in the running loop."""
         self._loop = asyncio.get_running_loop()
         self._room.set()
         self._writer.start()
+        self._watch = self._loop.create_task(self._look_for_trouble())
 
     async def drain(self, limit_s: float) -> None:
         """Wait until every sender has gone, for at most so long; say who has not, and which ranks are missing."""
@@ -111,6 +115,8 @@ class Book:
 
     async def stop(self, limit_s: float) -> None:
         """Make what came durable, for at most so long; say what could not be."""
+        if self._watch is not None:
+            self._watch.cancel()
         loop = asyncio.get_running_loop()
         done = await loop.run_in_executor(None, functools.partial(self._writer.stop, limit_s))
         if not done:
@@ -238,8 +244,15 @@ class Book:
         """Why nothing gets on, in words; empty when it does."""
         return "; ".join(why for why in (*self._open_troubles.values(), self._writer.trouble) if why)
 
+    async def _look_for_trouble(self) -> None:
+        """A disk that does not answer at all tells nobody so."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self.trouble != self._told_sentence:
+                self._tell_trouble()
+
     def _tell_trouble(self) -> None:
-        sentence = self.trouble
+        sentence = self._told_sentence = self.trouble
         log.event("logs_trouble" if sentence else "logs_trouble_over", sentence=sentence)
         for listener in self._all:
             listener.trouble(sentence)

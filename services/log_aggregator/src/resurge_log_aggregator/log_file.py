@@ -13,7 +13,7 @@ import os
 import threading
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from resurge_log_aggregator import index
@@ -52,13 +52,14 @@ class LogFile:
 
     def __init__(self, path: Path, job: str, key: LogKey) -> None:
         """Open or create both, and recover. Raises OSError, FileTaken, index.NotAnIndex."""
-        self.path, self.key = path, key
+        self.path, self.key, self._job = path, key, job
         self.index_path = index_path(path)
         self.sources: dict[SourceKey, SourceState] = {}
         """As recovered; afterwards the book's."""
         self._numbers: dict[SourceKey, int] = {}
         self._dirty: dict[SourceKey, Reached] = {}
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._index_fd = os.open(self.index_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -134,6 +135,10 @@ class LogFile:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write the blocks, then their index. Raises OSError, and then nothing of them counts as written."""
+        with self._writing:
+            self._append(entries)
+
+    def _append(self, entries: Sequence[Entry]) -> None:
         _write_all(self._fd, [entry.text for entry in entries if entry.text], self._at)
         at, records = self._at, []
         numbers = dict(self._numbers)
@@ -182,11 +187,58 @@ class LogFile:
 
     def has_vanished(self) -> bool:
         """Whether the path no longer leads to this file."""
+        return not _is_same(self.path, self._fd)
+
+    def restore(self) -> None:
+        """Make the file anew at its path, with all that it held. Raises OSError; then nothing has changed.
+
+        What the path leads to now stays before it. Blocks that it has already are not written again: it may be the
+        file of a disk that was away.
+        """
+        with self._writing:
+            if _is_same(self.index_path, self._index_fd):
+                os.unlink(self.index_path)  # ours, and claimed: a fresh one takes its place
+            fresh = LogFile(self.path, self._job, self.key)
+            try:
+                self._copy_to(fresh)
+                fresh.sync()
+                with self._lock:
+                    os.dup2(fresh._fd, self._fd, inheritable=False)
+                    os.dup2(fresh._index_fd, self._index_fd, inheritable=False)
+                    self._numbers, self._at, self._index_at = fresh._numbers, fresh._at, fresh._index_at
+            finally:
+                fresh.close()
+
+    def _copy_to(self, fresh: LogFile) -> None:
+        data = _read_all(self._index_fd)[: self._index_at]
+        start, _ = index.read_header(data, self._job, self.key)
+        keys: dict[int, index.SourceRecord] = {}
+        for record, _ in index.decode(data, start):
+            if isinstance(record, index.SourceRecord):
+                keys[record.number] = record
+            elif isinstance(record, index.BlockRecord):
+                source = keys[record.number]
+                state = fresh.sources.get(source.key) or SourceState(source.key, source.world_size)
+                placed = place(state, record.head)
+                if isinstance(placed, Follows):
+                    head, text = self._block(record)
+                    fresh.append([Entry(source.key, source.world_size, head, text, record.at)])
+                    fresh.sources[source.key] = placed.after
+
+    def _block(self, record: index.BlockRecord) -> tuple[BlockHead, bytes]:
+        """A block as it was written; where it cannot be read any more, a line that says what is missing."""
+        head = record.head
         try:
-            now, mine = os.stat(self.path), os.fstat(self._fd)
-        except FileNotFoundError:
-            return True
-        return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino)
+            text = os.pread(self._fd, head.size, record.position)
+            if zlib.crc32(text) == record.checksum:
+                return head, text
+            why = "it reads as something else"
+        except OSError as error:
+            why = error.strerror or "it cannot be read"
+        lost_words = f"{head.length} bytes in {head.lines} lines are missing here: the file was lost, {why}"
+        text = f"[resurge: {lost_words}]\n".encode()
+        lost = replace(head, size=len(text), lines=1, gap_bytes=head.length, gap_lines=head.lines)
+        return lost, text
 
     def close(self) -> None:
         """Close both; what was written stays."""
@@ -197,6 +249,14 @@ class LogFile:
 def index_path(path: Path) -> Path:
     """Where the index of a file is: beside it, hidden."""
     return path.with_name(f".{path.name}.index")
+
+
+def _is_same(path: Path, fd: int) -> bool:
+    try:
+        now, mine = os.stat(path), os.fstat(fd)
+    except FileNotFoundError:
+        return False
+    return (now.st_dev, now.st_ino) == (mine.st_dev, mine.st_ino)
 
 
 def _write_all(fd: int, parts: Sequence[bytes], at: int) -> None:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import SourceKey
+from resurge_log_aggregator.index import NotAnIndex
 from resurge_log_aggregator.log_file import Entry, LogFile, Reached
 
 RETRY_S = 1.0
@@ -57,6 +59,7 @@ class Writer:
         self._sync_wake = threading.Event()
         self._queued_bytes = 0
         self._busy_since: float | None = None
+        self._syncing_since: float | None = None
         self._stopping = False
         self._files: dict[int, LogFile] = {}
         self._troubles: dict[str, str] = {}
@@ -88,9 +91,9 @@ class Writer:
     @property
     def trouble(self) -> str:
         """Why nothing gets on, in words; empty when it does."""
-        since = self._busy_since
-        if since is not None and time.monotonic() - since > STUCK_AFTER_S:
-            return f"the disk has not answered for {time.monotonic() - since:.0f} s"
+        for since in (self._busy_since, self._syncing_since):
+            if since is not None and time.monotonic() - since > STUCK_AFTER_S:
+                return f"the disk has not answered for more than {STUCK_AFTER_S:g} s"
         return "; ".join(self._troubles.values())
 
     def stop(self, limit_s: float) -> bool:
@@ -166,14 +169,22 @@ class Writer:
         dirty, position = file.taken()
         if not dirty:
             return
+        self._syncing_since = time.monotonic()
         try:
+            if file.has_vanished():
+                log.event("log_vanished", path=str(file.path), sentence="it was moved or removed, and is made anew")
+                file.restore()
+                position = file.size
             if self._rules.sync is not SyncMode.NONE:
                 file.sync()
                 file.mark(position)
-        except OSError as error:
+        except (OSError, NotAnIndex) as error:
             file.give_back(dirty)
-            self._note(f"sync {file.path}", f"{file.path} cannot be made durable: {error.strerror}")
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._note(f"sync {file.path}", f"{file.path} cannot be made durable: {why}")
             return
+        finally:
+            self._syncing_since = None
         self._note(f"sync {file.path}", None)
         self._told(file, dirty, True)
 
