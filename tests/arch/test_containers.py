@@ -71,3 +71,19 @@ def test_services_and_nodes_have_an_init_a_restart_policy_and_the_token():
         assert service["init"] is True, name
         assert service["restart"] in ("unless-stopped", "on-failure"), name
         assert "RESURGE_JOB_TOKEN" in service["environment"], name
+
+
+def test_every_service_of_the_system_but_the_host_runs_in_compose():
+    services = {name.split("/")[1] for name in repo.files() if re.fullmatch(r"services/\w+/Dockerfile", name)}
+    built = {
+        service["build"]["dockerfile"].split("/")[1] for service in compose()["services"].values() if "build" in service
+    }
+    assert built == services - {"host"}
+
+
+def test_nodes_send_what_they_print_to_the_log_server():
+    services = compose()["services"]
+    for name in ("node0", "node1", "node2", "node3"):
+        assert "--log-endpoint log-aggregator:7472" in services[name]["command"]
+        assert services[name]["depends_on"]["log-aggregator"]["condition"] == "service_healthy"
+    assert "0.0.0.0:7472" in services["log-aggregator"]["command"]
