@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from resurge_launcher.core.reclaim import GpuReading
+from resurge_launcher.core.reclaim import FAST_FOR_S, GpuReading
 from resurge_launcher.gpu_memory import GpuMemoryReader
 from resurge_libs.testing import wait_until, wait_until_async
 from resurge_libs.testing.process_faults import is_alive, kill
@@ -162,6 +162,18 @@ async def test_a_restart_waits_for_memory_that_is_released_in_time(launched: Lau
     gpus.say((FREE, "ok", ""), (FREE, "ok", ""))
     await launched.pids(2, 1)
     assert "after_s" in await told(launched, "gpu_memory_reclaimed")
+
+
+async def test_memory_that_is_released_late_is_waited_for_beyond_the_quick_looks(launched: Launched, gpus, monkeypatch):
+    await restarted(launched, gpus, monkeypatch)
+    await launched.rendezvous.until("STARTING", 2)
+    late = time.monotonic() + FAST_FOR_S + 0.5
+    await wait_until_async(lambda: time.monotonic() > late, 20, "the end of the quick looks")
+    assert not (launched.folder / "pid-2-0").exists(), "it still waits"
+    gpus.say((FREE, "ok", ""), (FREE, "ok", ""))
+    await launched.pids(2, 1)
+    line = await told(launched, "gpu_memory_reclaimed")
+    assert float(line.partition("after_s=")[2].split()[0]) > FAST_FOR_S
 
 
 @pytest.mark.parametrize(
