@@ -1,4 +1,4 @@
-"""Resurge in a training script: session, beats, phases, milestones, fence. Standard library only.
+"""Resurge in a training script: session, beats, phases, milestones, fence, guards. Standard library only.
 
     import resurge
 
@@ -17,22 +17,49 @@
 Without a launcher every call is a cheap no-op. Nothing here raises into the training loop, blocks it or slows it; the
 fence is the one exception, and says so. A worker that gives up asks with `s.stop_restarting(reason)` or
 `s.exclude_this_node(reason)`, waits for the answer, and leaves by raising what is wrong.
+
+`deadline`, `bounded`, `off_loop`, `sync_within` and `teardown_within` bound what may block in native code; without a
+positive limit they do nothing.
 """
 
 from resurge.control import WorkloadAction, WorkloadControlRequest
 from resurge.fencing import Fence, FenceLost, FenceState
 from resurge.frames import ControlAnswer
+from resurge.guards import (
+    Abortable,
+    AbortableGroup,
+    CollectiveAborted,
+    DeviceContextLost,
+    bounded,
+    deadline,
+    is_aborted,
+    is_context_lost,
+    off_loop,
+    sync_within,
+    teardown_within,
+)
 from resurge.worker_session import Session, fence, send_workload_control_request, session
 
 __all__ = [
+    "Abortable",
+    "AbortableGroup",
+    "CollectiveAborted",
     "ControlAnswer",
+    "DeviceContextLost",
     "Fence",
     "FenceLost",
     "FenceState",
     "Session",
     "WorkloadAction",
     "WorkloadControlRequest",
+    "bounded",
+    "deadline",
     "fence",
+    "is_aborted",
+    "is_context_lost",
+    "off_loop",
     "send_workload_control_request",
     "session",
+    "sync_within",
+    "teardown_within",
 ]

@@ -28,6 +28,10 @@ RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
 RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+REFIT_HOLD_FILE = "NRL_REFIT_HOLD_FILE"
+"""While a file of this name exists, a refit holds still: for tests that strike in its middle."""
+REFIT_HOLD_MAX_S = "NRL_REFIT_HOLD_MAX_S"
+DEFAULT_REFIT_HOLD_MAX_S = 120.0
 _DIGITS = 20
 
 
@@ -64,6 +68,12 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
         traceparent=found.get(TRACEPARENT, ""),
         error_file=found.get(ERROR_FILE, ""),
     )
+
+
+def refit_hold(variables: Mapping[str, str] | None = None) -> tuple[str, float]:
+    """The path that holds a refit, empty for none, and for how many seconds at most; read anew at each call."""
+    found: Mapping[str, str] = os.environ if variables is None else variables
+    return found.get(REFIT_HOLD_FILE, ""), _seconds(found, REFIT_HOLD_MAX_S, DEFAULT_REFIT_HOLD_MAX_S)
 
 
 def _whole(found: Mapping[str, str], name: str, default: int) -> int:

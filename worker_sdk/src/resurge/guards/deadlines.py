@@ -1,0 +1,266 @@
+"""A deadline around a block that may block in native code: past it, the groups are aborted from another thread.
+
+Decides the outcome of each guard once, under its lock: the block's end, a stand-down or the deadline, whichever comes
+first. `fired` is set before the first abort, because an aborted collective may return as if all were well; it is the
+flag, not an exception, that tells. Effects: the process's timer; threads for the aborts (abort_work.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from enum import Enum
+from types import TracebackType
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
+
+from resurge.guards.abort_work import AbortWork
+from resurge.guards.aborted import CollectiveAborted
+from resurge.guards.groups import Abortable
+from resurge.guards.timer import TIMER, Entry
+
+JOIN_LIMIT_S = 5.0
+"""How long leaving a guard that fired waits for its own aborts."""
+_log = logging.getLogger("resurge")
+_monotonic = time.monotonic
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Outcome(Enum):
+    """How a guard ended."""
+
+    NOT_ARMED = "not_armed"
+    """There was no limit, or nothing to abort."""
+    OPEN = "open"
+    """It has not ended."""
+    COMPLETED = "completed"
+    """The block ended first, well or by an error of its own."""
+    STOOD_DOWN = "stood_down"
+    """It was told that the wait ends by itself."""
+    ABORTED = "aborted"
+    """The deadline passed first."""
+    LATE_STAND_DOWN = "late_stand_down"
+    """The deadline passed, and then it was told."""
+
+
+ARMED_LOCK = threading.Lock()
+"""Guards every registry of armed guards."""
+ARMED: set[Deadline] = set()
+"""The guards under general names that are armed now."""
+_REGISTRIES: list[set[Any]] = [ARMED]
+
+
+class Deadline:
+    """The guard of one block; made by `deadline`. For one use: a guard that has ended does not arm again."""
+
+    error_type: ClassVar[type[CollectiveAborted]] = CollectiveAborted
+    registry: ClassVar[set[Any]] = ARMED
+    needs_groups: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        groups: Abortable | Iterable[Abortable | None] | None,
+        timeout_s: float | None,
+        phase: str = "",
+        raise_: bool = True,
+    ) -> None:
+        self._groups = _as_groups(groups)
+        self._timeout_s = timeout_s
+        self._phase = phase
+        self._raises = raise_
+        self._has_limit = timeout_s is not None and timeout_s > 0
+        self._armed = self._has_limit and (bool(self._groups) or not self.needs_groups)
+        self._outcome = Outcome.OPEN if self._armed else Outcome.NOT_ARMED
+        self._fired = False
+        self._lock = threading.Lock()
+        self._entry: Entry | None = None
+        self._work: AbortWork | None = None
+
+    def __init_subclass__(cls) -> None:
+        _REGISTRIES.append(cls.registry)
+
+    @property
+    def armed(self) -> bool:
+        """Whether there is a positive limit and what it needs; the same for the guard's whole life."""
+        return self._armed
+
+    @property
+    def fired(self) -> bool:
+        """Whether the deadline passed first; set before the first abort, readable after the block."""
+        return self._fired
+
+    @property
+    def partial(self) -> bool:
+        """Whether what the block received is suspect: a mix of old and new."""
+        return self._fired
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, or OPEN."""
+        return self._outcome
+
+    @property
+    def phase(self) -> str:
+        """The name of what is guarded."""
+        return self._phase
+
+    def stand_down(self) -> None:
+        """The wait ends by itself (its peer is known to be dead): abort nothing. Late, it changes the outcome only."""
+        with self._lock:
+            if self._outcome is Outcome.OPEN:
+                self._outcome = Outcome.STOOD_DOWN
+                self._take_back()
+            elif self._outcome is Outcome.ABORTED:
+                self._outcome = Outcome.LATE_STAND_DOWN
+
+    def covers(self, group: Abortable) -> bool:
+        """Whether this group would be aborted."""
+        return any(own is group for own in self._groups)
+
+    def __enter__(self) -> Self:
+        if not self._armed:
+            self._say_not_armed("no deadline is configured" if not self._has_limit else "no groups were passed")
+            return self
+        if self._entry is not None:
+            raise RuntimeError("a guard is entered once; make another one for the next block")
+        self._say_armed()
+        at_s = _monotonic() + cast(float, self._timeout_s)
+        # known before the clock runs: a stand-down in this instant must find it
+        with ARMED_LOCK:
+            self.registry.add(self)
+        try:
+            self._entry = TIMER.arm(at_s, self._expire)
+        except BaseException:
+            with ARMED_LOCK:
+                self.registry.discard(self)
+            raise
+        if self._outcome is not Outcome.OPEN:
+            self._entry.cancel()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._armed:
+            return
+        with self._lock:
+            if self._outcome is Outcome.OPEN:
+                self._outcome = Outcome.COMPLETED
+            self._take_back()
+        with ARMED_LOCK:
+            self.registry.discard(self)
+        if self._work is not None:
+            self._work.wait(JOIN_LIMIT_S)
+        self._groups = ()
+        if not self._fired:
+            return
+        if error is None and self._raises:
+            raise self.error_type(f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted")
+        if isinstance(error, Exception) and not isinstance(error, self.error_type):
+            raise self.error_type(
+                f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted; "
+                f"{type(error).__name__} is a consequence of that: {error}"
+            ) from error
+
+    def _take_back(self) -> None:
+        if self._entry is not None:
+            self._entry.cancel()
+
+    def _expire(self) -> None:
+        """On the timer's thread: short, nothing here may block."""
+        with self._lock:
+            if self._outcome is not Outcome.OPEN:
+                return
+            self._fired = True
+            self._outcome = Outcome.ABORTED
+            groups = self._groups
+            self._work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
+        self._work.start()
+
+    def _name(self) -> str:
+        return self._phase or "the guarded block"
+
+    def _say_armed(self) -> None:
+        _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(self._groups))
+
+    def _say_not_armed(self, why: str) -> None:
+        _log.debug("resurge: guard of %s not armed: %s", self._name(), why)
+
+    def _say_fired(self, groups: int) -> None:
+        _log.error("resurge: %s passed its deadline of %g s, aborting %d groups", self._name(), self._timeout_s, groups)
+
+
+def deadline(
+    timeout_s: float | None,
+    groups: Abortable | Iterable[Abortable | None] | None = None,
+    phase: str = "",
+    raise_: bool = True,
+) -> Deadline:
+    """A guard for `with`: when the block takes longer than `timeout_s` seconds, its groups are aborted.
+
+    None, zero and negative limits mean no guard at all. Leaving a guard that fired raises CollectiveAborted, with the
+    block's own error as its cause; with `raise_=False` a block that returned quietly is told by `fired` alone. Without
+    groups nothing can be released; the guard then tells at its end that it was late.
+    """
+    return Deadline(groups, timeout_s, phase, raise_)
+
+
+def bounded(
+    timeout_s: float | None, groups: Abortable | Iterable[Abortable | None] | None = None, phase: str = ""
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: every call of the function, plain or async, runs under a deadline of its own."""
+    members = _as_groups(groups)
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        name = phase or getattr(function, "__qualname__", "call")
+
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            with deadline(timeout_s, members, name):
+                return function(*args, **kwargs)
+
+        @functools.wraps(function)
+        async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            with deadline(timeout_s, members, name):
+                return await cast(Any, function(*args, **kwargs))
+
+        return cast(Callable[P, R], run_async) if inspect.iscoroutinefunction(function) else run
+
+    return decorate
+
+
+def stand_down_all(group: Abortable | None = None) -> int:
+    """Stand down every armed guard made by `deadline`, or those that cover this group; gives their number."""
+    return stand_down_each(ARMED, group)
+
+
+def stand_down_each(registry: Iterable[Deadline], group: Abortable | None = None) -> int:
+    """Stand down the guards of a registry, looked at under the lock and told outside it; gives their number."""
+    with ARMED_LOCK:
+        armed = [guard for guard in registry if group is None or guard.covers(group)]
+    for guard in armed:
+        guard.stand_down()
+    return len(armed)
+
+
+def _as_groups(groups: Abortable | Iterable[Abortable | None] | None) -> tuple[Abortable, ...]:
+    if groups is None:
+        return ()
+    if callable(getattr(groups, "abort", None)):
+        return (cast(Abortable, groups),)
+    return tuple(group for group in cast(Iterable[Abortable | None], groups) if group is not None)
+
+
+def _after_fork_in_child() -> None:
+    # what the parent guards is the parent's: its timer and its threads did not come along
+    cast(Any, ARMED_LOCK)._at_fork_reinit()
+    for registry in _REGISTRIES:
+        registry.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
