@@ -27,6 +27,7 @@ from resurge_libs.rpc.options import channel_options
 from resurge_libs.rpc.retry import call_sync
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.job import Added, Job, PutDone
+from resurge_rendezvous.core.limits import SHUTDOWN_KEY
 from resurge_rendezvous.core.step import RendezvousMachine
 
 CALL_LIMIT_S = 2.0
@@ -210,13 +211,18 @@ def _lost_values(durable: Job, answers: dict, told: list[object]) -> list[str]:
     """Keys whose value is not that of their last write; a clerk's request id is the value that it put."""
     last: dict[str, bytes] = {}
     for fact in told:
-        if isinstance(fact, f.StoreWritten) and fact.entry is not None:
+        # that key is the service's own: nobody's answer, and a new attempt takes it away
+        if isinstance(fact, f.StoreWritten) and fact.entry is not None and fact.key != SHUTDOWN_KEY:
             last[fact.key] = fact.entry.value
     puts = {request.encode() for request, answer in answers.items() if isinstance(answer, PutDone)}
     found = [
         f"{key} holds what nobody was answered" for key, value in last.items() if key != COUNTER and value not in puts
     ]
-    return found + [f"{key} lost its value" for key, value in last.items() if durable.store[key].value != value]
+    return found + [
+        f"{key} lost its value"
+        for key, value in last.items()
+        if key not in durable.store or durable.store[key].value != value
+    ]
 
 
 def read_entries(path: Path) -> tuple[Entry, ...]:

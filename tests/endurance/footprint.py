@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from resurge_libs.rpc.records import CYCLES_NAME
 from tests.demo.ranks import page_homes
 from tests.endurance.job import SmallJob
 
@@ -40,6 +41,7 @@ TOLERANCES = {
     "sockets": Tolerance(2, why="a connection that is being closed"),
     "shared_memory_files": Tolerance(0),
     "run_dir_files": Tolerance(0),
+    "cycle_records": Tolerance(0, per_restart=1, why="the record of each cycle; the oldest go beyond 8 MiB"),
     "state_dir_files": Tolerance(0),
     "state_dir_kib": Tolerance(
         64, per_restart=40, why="facts, spans and the record of each recovery are kept for good"
@@ -58,7 +60,9 @@ def holdings(job: SmallJob) -> dict[str, float]:
         logs = job.folder / f"logs-{name}"
         found[f"{name} log_files"] = _files(logs)
     state = job.state_dir
-    found["state_dir_files"] = _files(state)
+    records = _files(state / CYCLES_NAME) if (state / CYCLES_NAME).exists() else 0
+    found["cycle_records"] = records
+    found["state_dir_files"] = _files(state) - records
     # what SQLite writes ahead is bounded by itself, and shrinks when it likes
     kept = [file for file in state.iterdir() if not file.name.endswith(("-wal", "-shm"))]
     found["state_dir_kib"] = sum(file.stat().st_size for file in kept) / 1024
