@@ -30,14 +30,15 @@ RENDEZVOUS_TESTS = (
         f"tests/unit/rendezvous/test_{name}.py"
         for name in (
             *("asked", "attempts", "budgets", "drains", "endings", "exclusion", "hello", "incidents", "leases"),
-            *("ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
+            *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
         )
     ),
     "tests/unit/rendezvous_shell/test_relay_batch.py",
     "tests/unit/rendezvous_shell/test_relay_links.py",
 )
 LAUNCHER_TESTS = tuple(
-    f"tests/unit/launcher/test_{name}.py" for name in ("core", "core_drain", "core_dying", "core_progress", "ways")
+    f"tests/unit/launcher/test_{name}.py"
+    for name in ("core", "core_guards", "core_drain", "core_dying", "core_progress", "ways")
 )
 POLICY_TESTS = (
     "tests/unit/restart_policy",

@@ -62,6 +62,7 @@ def test_what_forbids_a_restart_forbids_it_without_the_machine_too(enough: bool,
     [
         (PLAIN, "not known"),
         (culprit(offences=(offence(6),)), "n1 began 2 of 3 faults within 10 cycles"),
+        (culprit(offences=(offence(6), offence(int(PLAIN.generation)))), "n1 began 2 of 3 faults within 10 cycles"),
         (culprit(code=Reason.WORKER_EXIT), "WORKER_EXIT is not held against a machine"),
         (culprit(code=Reason.WORKER_HUNG), "WORKER_HUNG is not held"),
         (culprit(offences=(offence(3, Reason.WORKER_EXIT), offence(6))), "2 of 3"),
