@@ -56,14 +56,22 @@ def find_or_make(cache: Path | None = None) -> Peer:
         except (OSError, subprocess.SubprocessError) as error:
             raise PeerMissing(str(error)) from error
         ready.touch()
+    _see_torch(folder)
     return Peer(str(python), str(source))
+
+
+def _see_torch(folder: Path):
+    """Show the peer the project's torch; again where the checkout that did so is gone."""
+    (site,) = glob.glob(str(folder / "venv/lib/python*/site-packages"))
+    shown = Path(site, "project-torch.pth")
+    if not shown.exists() or not Path(shown.read_text().strip()).is_dir():
+        shown.write_text(sysconfig.get_path("purelib") + "\n")
 
 
 def _make(folder: Path, python: Path, source: Path):
     print(f"peers: making the environment of nvidia-resiliency-ext {VERSION} in {folder}", file=sys.stderr)
     venv.create(folder / "venv", with_pip=True, clear=True)
-    (site,) = glob.glob(str(folder / "venv/lib/python*/site-packages"))
-    Path(site, "project-torch.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    _see_torch(folder)
     _run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *REQUIREMENTS)
     _run(
         str(python), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",

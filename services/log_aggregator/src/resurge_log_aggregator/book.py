@@ -100,6 +100,7 @@ class Book:
 
     async def drain(self, limit_s: float) -> None:
         """Wait until every sender has gone, for at most so long; say who has not, and which ranks are missing."""
+        self._writer.hurry()
         try:
             async with asyncio.timeout(limit_s):
                 while self._all:

@@ -20,6 +20,10 @@ from resurge_log_aggregator.log_file import Entry, LogFile, Reached
 
 RETRY_S = 1.0
 STUCK_AFTER_S = 5.0
+SYNC_SOONER_BYTES = 4 * 1024 * 1024
+"""So much text is not left waiting for the interval: a sender's window would be used up by it."""
+SYNC_SOONEST_S = 0.25
+"""But no more often than this: each time every source that printed is told."""
 GROUP_MAX = 1_024
 """Blocks that go to the disk in one call."""
 
@@ -30,7 +34,7 @@ class SyncMode(StrEnum):
     NONE = "none"
     """When the kernel has it: survives the death of every process, not a loss of power."""
     INTERVAL = "interval"
-    """When the disk has it; the disk is asked once per interval."""
+    """When the disk has it; the disk is asked once per interval, and sooner where much waits for it."""
     ACK = "ack"
     """When the disk has it; the disk is asked at once."""
 
@@ -58,6 +62,8 @@ class Writer:
         self._wake = threading.Condition()
         self._sync_wake = threading.Event()
         self._queued_bytes = 0
+        self._unsynced_bytes = 0
+        self._hurries = False
         self._busy_since: float | None = None
         self._syncing_since: float | None = None
         self._stopping = False
@@ -96,6 +102,11 @@ class Writer:
                 return f"the disk has not answered for more than {STUCK_AFTER_S:g} s"
         return "; ".join(self._troubles.values())
 
+    def hurry(self) -> None:
+        """Ask the disk at once from now on: senders wait for it at the end."""
+        self._hurries = True
+        self._sync_wake.set()
+
     def stop(self, limit_s: float) -> bool:
         """Write and sync what is left, for at most so long; whether all of it is durable."""
         give_up_at = time.monotonic() + limit_s
@@ -124,10 +135,13 @@ class Writer:
                 if self._wait_or_stop(RETRY_S):
                     return
                 continue
+            size = sum(entry.head.size for entry in entries)
             with self._wake:
-                self._queued_bytes -= sum(entry.head.size for entry in entries)
+                self._queued_bytes -= size
             self._told(file, _reached(entries), False)
-            if self._rules.sync is not SyncMode.INTERVAL:
+            self._unsynced_bytes += size
+            if self._does_not_wait() or self._unsynced_bytes >= SYNC_SOONER_BYTES:
+                self._unsynced_bytes = 0
                 self._sync_wake.set()
 
     def _next_group(self) -> tuple[LogFile, list[Entry]] | None:
@@ -157,13 +171,24 @@ class Writer:
     # --- syncing ---
 
     def _sync_all(self) -> None:
+        began = time.monotonic()
         while not (self._stopping and not self._appender.is_alive()):
             self._sync_wake.wait(self._rules.interval_s)
             self._sync_wake.clear()
+            if not self._does_not_wait():
+                self._rest(began + min(SYNC_SOONEST_S, self._rules.interval_s) - time.monotonic())
+            began = time.monotonic()
             for file in list(self._files.values()):
                 self._sync(file)
         for file in list(self._files.values()):
             self._sync(file)
+
+    def _does_not_wait(self) -> bool:
+        return self._rules.sync is not SyncMode.INTERVAL or self._hurries or self._stopping
+
+    def _rest(self, for_s: float) -> None:
+        if for_s > 0:
+            self._wait_or_stop(for_s)
 
     def _sync(self, file: LogFile) -> None:
         dirty, position = file.taken()
