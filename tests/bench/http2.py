@@ -22,6 +22,10 @@ WINDOW = 65_535
 MAX_FRAME = 16_384
 READ_BYTES = 65_536
 PING_BODY = b"resurge!"
+SO_TIMESTAMPNS = 35
+"""Of Linux: the kernel says when what is read had come, however late that is."""
+_TIMESPEC = struct.Struct("@qq")
+NOTE_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _HEAD = struct.Struct(">HBBBI")
 _PREFIX = struct.Struct(">BI")
 
@@ -71,6 +75,7 @@ class Http2Call:
         "ended",
         "is_open",
         "is_ready",
+        "received_at",
         "sock",
     )
 
@@ -78,6 +83,7 @@ class Http2Call:
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.sock.setblocking(False)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.sock.connect_ex(address)  # under way; the first write waits for it
         self._in = b""
         self._out = bytearray(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", ENABLE_PUSH, 0)))
@@ -91,6 +97,8 @@ class Http2Call:
         """The peer's settings have come."""
         self.ended = ""
         """Why the call is over; empty while it is not."""
+        self.received_at = 0.0
+        """When what was read last had come to this socket, by the kernel, in seconds since 1970."""
 
     @property
     def wants_to_write(self) -> bool:
@@ -141,7 +149,7 @@ class Http2Call:
     def receive(self) -> list[bytes]:
         """The messages that have come."""
         try:
-            data = self.sock.recv(READ_BYTES)
+            data, notes, *_ = self.sock.recvmsg(READ_BYTES, NOTE_BYTES)
         except (BlockingIOError, InterruptedError):
             return []
         except OSError as error:
@@ -150,6 +158,10 @@ class Http2Call:
         if not data:
             self.ended = self.ended or "the service closed the connection"
             return []
+        for _level, kind, note in notes:
+            if kind == SO_TIMESTAMPNS:
+                seconds, nanoseconds = _TIMESPEC.unpack(note)
+                self.received_at = seconds + nanoseconds / 1e9
         data = self._in + data if self._in else data
         at, end = 0, len(data)
         messages: list[bytes] = []

@@ -13,6 +13,7 @@ import random
 import select
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_libs.rpc.options import channel_options
@@ -47,7 +48,7 @@ class Given:
 class Node:
     """One simulated launcher."""
 
-    __slots__ = ("address", "attached_at", "call", "heard_at", "is_polled_for_writing", "words")
+    __slots__ = ("address", "attached_at", "call", "heard_at", "is_polled_for_writing", "was_ready", "words")
 
     def __init__(self, words: Words, address: tuple[str, int]) -> None:
         self.words, self.address = words, address
@@ -55,7 +56,16 @@ class Node:
         self.heard_at = 0.0
         self.attached_at = 0.0
         """When the first words came down its present stream; 0 while none have."""
-        self.is_polled_for_writing = False
+        self.is_polled_for_writing = self.was_ready = False
+
+
+class Came(NamedTuple):
+    """What was read for one launcher."""
+
+    node: Node
+    call: Http2Call
+    messages: list[bytes]
+    told_at: float
 
 
 class Fleet:
@@ -124,11 +134,14 @@ class Fleet:
         if self.due:
             wait_s = max(0.0, min(wait_s, self.due[0][0] - time.monotonic()))
         is_asked = False
+        came: list[Came] = []
         for fd, events in self.poll.poll(wait_s, EVENTS_PER_ROUND):
             if fd == extra:
                 is_asked = True
             else:
-                self.served(self.by_fd[fd], events)
+                came.append(self.read(self.by_fd[fd], events))
+        for one in came:  # only when all was read: a launcher of its own would not wait for what others do
+            self.obey(one)
         return is_asked
 
     def meet_deadlines(self) -> None:
@@ -154,7 +167,7 @@ class Fleet:
 
     def begin(self, node: Node) -> None:
         node.call = Http2Call(node.address)
-        node.attached_at = 0.0
+        node.attached_at, node.was_ready = 0.0, False
         self.connecting += 1
         self.by_fd[node.call.sock.fileno()] = node
         node.is_polled_for_writing = True
@@ -170,23 +183,35 @@ class Fleet:
             node.call.send(node.words.message(beats).SerializeToString())
             self.settle(node)
 
-    def served(self, node: Node, events: int) -> None:
+    def read(self, node: Node, events: int) -> Came:
+        """What has come to one launcher, and when."""
         call = node.call
         assert call is not None, "a launcher without a connection is not polled"
         if events & select.EPOLLOUT:
             call.flush()
-        if events & ~select.EPOLLOUT:
-            was_ready, node.heard_at = call.is_ready, time.monotonic()
-            has_news = False
-            for data in call.receive():
-                node.attached_at = node.attached_at or node.heard_at
-                has_news = node.words.obey(rendezvous_pb2.AttachResponse.FromString(data).desired) or has_news
-            if call.is_ready and not was_ready:
-                self.connecting -= 1
-                if self.has_joined:
-                    self.introduce(node)
-            if has_news:
-                call.send(node.words.message(beats=False).SerializeToString())
+        if not events & ~select.EPOLLOUT:
+            return Came(node, call, [], 0.0)
+        messages = call.receive()
+        node.heard_at = time.monotonic()
+        # it came to the socket earlier, while this process served others: that is no time of the service
+        told_at = node.heard_at - max(0.0, time.time() - call.received_at)
+        return Came(node, call, messages, told_at)
+
+    def obey(self, came: Came) -> None:
+        """Do what one launcher was told, and answer."""
+        node, call = came.node, came.call
+        has_news = False
+        for data in came.messages:
+            node.attached_at = node.attached_at or node.heard_at
+            desired = rendezvous_pb2.AttachResponse.FromString(data).desired
+            has_news = node.words.obey(desired, came.told_at) or has_news
+        if call.is_ready and not node.was_ready:
+            node.was_ready = True
+            self.connecting -= 1
+            if self.has_joined:
+                self.introduce(node)
+        if has_news:
+            call.send(node.words.message(beats=False).SerializeToString())
         self.settle(node)
 
     def settle(self, node: Node) -> None:
@@ -203,7 +228,7 @@ class Fleet:
 
     def lost(self, node: Node, call: Http2Call) -> None:
         """Come back after a moment, as launchers do."""
-        if not call.is_ready:
+        if not node.was_ready:
             self.connecting -= 1
         elif node.attached_at:
             self.times_lost += 1

@@ -41,7 +41,7 @@ class Node:
             self.is_writing = False
             while (response := await self.call.read()) is not grpc.aio.EOF:
                 self.attached_at = self.attached_at or time.monotonic()
-                if self.words.obey(response.desired):
+                if self.words.obey(response.desired, time.monotonic()):
                     self.tell()
         except grpc.aio.AioRpcError as error:
             self.fleet.heard.errors.append(f"{error.code().name}: {error.details()}")

@@ -84,9 +84,8 @@ class Words:
             _set_now(request.observed.beat.sent, time.time_ns())
         return request
 
-    def obey(self, desired: attach_pb2.Desired) -> bool:
+    def obey(self, desired: attach_pb2.Desired, told_at: float) -> bool:
         """Do what a good launcher without work would do, at once; true when there is something to say."""
-        now = time.monotonic()
         if desired.HasField("beat_reply"):
             limits = self.job.limits
             granted_s = desired.beat_reply.lease_ttl.ToNanoseconds() / 1e9
@@ -97,13 +96,13 @@ class Words:
             return False
         self.state.revision_seen = desired.revision
         if goal == "run":
-            self.heard.reached["run", desired.run.generation].append(now)
+            self.heard.reached["run", desired.run.generation].append(told_at)
             if self.generation == desired.run.generation:
                 return False  # told again, on a new stream
             self.rank, self.generation = desired.run.base_rank, desired.run.generation
             self._started()
         elif goal == "down":
-            self.heard.reached["down", desired.down.generation].append(now)
+            self.heard.reached["down", desired.down.generation].append(told_at)
             self._cleared(desired.down.generation)
         else:
             return False

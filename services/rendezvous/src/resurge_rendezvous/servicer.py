@@ -58,12 +58,12 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
 
     async def Attach(
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[pb.AttachResponse]:
+    ) -> None:
         session = LauncherSession(self._desk)
         session.open(request_iterator, context)
         try:
             while (desired := await session.stream.next()) is not None:
-                yield pb.AttachResponse(desired=desired)
+                await context.write(pb.AttachResponse(desired=desired))
         finally:
             session.close()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from resurge_api.rendezvous.v1 import attach_pb2
@@ -56,7 +56,8 @@ class LauncherStream:
     _beat_reply: attach_pb2.BeatReply | None = None
     _end: RpcProblem | None = None
     _ended: bool = False
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _reader: asyncio.Future[None] | None = None
+    """Who waits for the next message."""
 
     is_direct = True
 
@@ -73,18 +74,18 @@ class LauncherStream:
         """The node's whole desired state; an older one that was not sent yet is forgotten."""
         if self._goal is None or goal.revision >= self._goal.revision:
             self._goal = goal
-            self._changed.set()
+            self._wake()
 
     def put_beat_reply(self, reply: attach_pb2.BeatReply) -> None:
         """The answer to a beat; it covers all earlier beats."""
         self._beat_reply = reply
-        self._changed.set()
+        self._wake()
 
     def end(self, refusal: RpcProblem | None = None) -> None:
         """Close the stream after what is still to be sent; with a refusal, at once and with it."""
         if not self._ended:
             self._ended, self._end = True, refusal
-            self._changed.set()
+            self._wake()
 
     async def next(self) -> attach_pb2.Desired | None:
         """The next message; None when the stream is over. Raises the refusal the stream was ended with."""
@@ -95,8 +96,12 @@ class LauncherStream:
                 return self._take()
             if self._ended:
                 return None
-            self._changed.clear()
-            await self._changed.wait()
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     def _take(self) -> attach_pb2.Desired:
         message = self._goal if self._goal is not None else attach_pb2.Desired()
