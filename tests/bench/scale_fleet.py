@@ -12,6 +12,7 @@ import os
 import random
 import select
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ CONNECTING_MOST = 200
 HELLOS_PER_ROUND = 50
 """Streams opened before the sockets are looked at again, so that the first answers are not left lying."""
 EVENTS_PER_ROUND = 512
+OBEYED_PER_ROUND = 16
+"""Launchers that act before the sockets are looked at again: one of its own would not wait for what others do, and what
+came to it would be stamped alone."""
 LONGEST_ROUND_S = 0.5
 BROKEN = ("the connection", "the service closed", "the service went")
 ASK_AGAIN = ("grpc-status.14", "grpc-status.8.")
@@ -87,6 +91,7 @@ class Fleet:
         self.connecting = 0
         self.to_connect = list(reversed(self.nodes))
         self.to_join: list[Node] = []
+        self.came: deque[Came] = deque()
         self.has_joined = False
         self.times_lost = 0
         gc.freeze()
@@ -129,19 +134,18 @@ class Fleet:
         for _ in range(min(HELLOS_PER_ROUND, len(self.to_join))):
             self.introduce(self.to_join.pop())
         self.meet_deadlines()
-        is_busy = bool(self.to_join) or bool(self.to_connect and self.connecting < CONNECTING_MOST)
+        is_busy = bool(self.came) or bool(self.to_join) or bool(self.to_connect and self.connecting < CONNECTING_MOST)
         wait_s = 0.0 if is_busy else LONGEST_ROUND_S
         if self.due:
             wait_s = max(0.0, min(wait_s, self.due[0][0] - time.monotonic()))
         is_asked = False
-        came: list[Came] = []
         for fd, events in self.poll.poll(wait_s, EVENTS_PER_ROUND):
             if fd == extra:
                 is_asked = True
             else:
-                came.append(self.read(self.by_fd[fd], events))
-        for one in came:  # only when all was read: a launcher of its own would not wait for what others do
-            self.obey(one)
+                self.came.append(self.read(self.by_fd[fd], events))
+        for _ in range(min(OBEYED_PER_ROUND, len(self.came))):
+            self.obey(self.came.popleft())
         return is_asked
 
     def meet_deadlines(self) -> None:
@@ -200,6 +204,8 @@ class Fleet:
     def obey(self, came: Came) -> None:
         """Do what one launcher was told, and answer."""
         node, call = came.node, came.call
+        if call is not node.call:
+            return  # its connection broke since
         has_news = False
         for data in came.messages:
             node.attached_at = node.attached_at or node.heard_at
