@@ -56,9 +56,8 @@ def test_a_graceful_end_leaves_nothing_undone(tmp_path):
             path = tmp_path / "app_cycle0.log"
             await asyncio.to_thread(wait_until, lambda: path.exists() and len(lines_of(path, 0)) == 1_000, 20)
             assert sender.durable == 0, "the disk is asked only every 30 s"
-            host.terminate()
-            await asyncio.to_thread(host.wait, 20)
-            sending.cancel()
+            await asyncio.to_thread(host.terminate)  # its senders, in this loop, hear of the last line and leave
+            await asyncio.wait_for(sending, 20)
 
         asyncio.run(story())
         assert "logs_not_durable" not in host.log()
