@@ -134,7 +134,7 @@ def tests_for(fault: Mutant | Edit) -> tuple[str, ...]:
 
 def by_tests(fault: Mutant | Edit) -> Caught | None:
     """The first test of cores that the fault fails. Raises RuntimeError when the tests could not be run at all."""
-    pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider", *tests_for(fault)]
+    pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *tests_for(fault)]
     ran = subprocess.run(
         pytest,
         cwd=ROOT,
@@ -145,8 +145,8 @@ def by_tests(fault: Mutant | Edit) -> Caught | None:
     )
     if ran.returncode == 0:
         return None
-    failed = re.search(r"^FAILED (\S+?)(?: - (.*))?$", ran.stdout, re.MULTILINE)
-    if ran.returncode != 1 or failed is None:
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$", ran.stdout, re.MULTILINE)
+    if ran.returncode not in (1, 2) or failed is None:
         raise RuntimeError(f"{fault.name}: pytest ended with {ran.returncode}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
     return Caught(failed[1].removeprefix("tests/"), failed[2] or "")
 
