@@ -1,14 +1,17 @@
-"""A worker's page with a launcher's hand on it."""
+"""A worker's page with a launcher's hand on it; crashes that end no process."""
 
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from resurge import crashing, environment, world_kill
 from resurge.environment import WorkerEnvironment
 from resurge.page import LauncherCells, PageReader, PageView
 from resurge.worker_session import Session
+from tests.unit.worker_sdk.crash_stage import VARIABLES, Kills, Watchdogs
 
 HOUR_NS = 3600 * 1_000_000_000
 
@@ -31,3 +34,28 @@ def worker(tmp_path):
     launcher = LauncherCells.create(path, generation=7)
     launcher.set_lease(time.monotonic_ns() + HOUR_NS)
     return Worker(path, launcher)
+
+
+@pytest.fixture
+def kills(monkeypatch):
+    """No test here can end this process: both ends are stubs for its whole time."""
+    counted = Kills()
+    monkeypatch.setattr(crashing, "end_recorded", lambda: counted.end("recorded"))
+    monkeypatch.setattr(crashing, "end_unrecorded", lambda: counted.end("unrecorded"))
+    monkeypatch.setattr(world_kill, "FLUSH_LIMIT_S", 5.0)
+    for name in (*VARIABLES, environment.ERROR_FILE):
+        monkeypatch.delenv(name, raising=False)
+    yield counted
+    alive = [thread for thread in threading.enumerate() if thread.name == "resurge-crash-kill"]
+    assert alive == [], "an armed killer outlives its stub"
+
+
+@pytest.fixture
+def virtual(kills, monkeypatch):
+    """The same on a virtual clock, with watchdogs that never fire by themselves."""
+    made = Watchdogs(kills)
+    monkeypatch.setattr(world_kill, "_monotonic", lambda: kills.now_s)
+    monkeypatch.setattr(world_kill.time, "sleep", kills.sleep)
+    monkeypatch.setattr(crashing.time, "monotonic", lambda: kills.now_s)
+    monkeypatch.setattr(crashing, "KillWatchdog", made.make)
+    return made

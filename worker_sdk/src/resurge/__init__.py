@@ -19,10 +19,11 @@ fence is the one exception, and says so. A worker that gives up asks with `s.sto
 `s.exclude_this_node(reason)`, waits for the answer, and leaves by raising what is wrong.
 
 `deadline`, `bounded`, `off_loop`, `sync_within` and `teardown_within` bound what may block in native code; without a
-positive limit they do nothing.
+positive limit they do nothing. `crash_guard` ends the world when one rank's loop has crashed.
 """
 
 from resurge.control import WorkloadAction, WorkloadControlRequest
+from resurge.crashing import CrashGuard, crash_guard
 from resurge.fencing import Fence, FenceLost, FenceState
 from resurge.frames import ControlAnswer
 from resurge.guards import (
@@ -45,6 +46,7 @@ __all__ = [
     "AbortableGroup",
     "CollectiveAborted",
     "ControlAnswer",
+    "CrashGuard",
     "DeviceContextLost",
     "Fence",
     "FenceLost",
@@ -53,6 +55,7 @@ __all__ = [
     "WorkloadAction",
     "WorkloadControlRequest",
     "bounded",
+    "crash_guard",
     "deadline",
     "fence",
     "is_aborted",

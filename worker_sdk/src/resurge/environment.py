@@ -7,6 +7,7 @@ a bad variable.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ REFIT_HOLD_FILE = "NRL_REFIT_HOLD_FILE"
 """While a file of this name exists, a refit holds still: for tests that strike in its middle."""
 REFIT_HOLD_MAX_S = "NRL_REFIT_HOLD_MAX_S"
 DEFAULT_REFIT_HOLD_MAX_S = 120.0
+CRASH_GRACE = ("RESURGE_RANK_CRASH_HARD_KILL_GRACE", "TLLM_RANK_CRASH_HARD_KILL_GRACE")
+"""Seconds from the crash of a rank's loop to the end of its world; the first that is set counts."""
+DEFAULT_CRASH_GRACE_S = 10.0
 _DIGITS = 20
 
 
@@ -74,6 +78,22 @@ def refit_hold(variables: Mapping[str, str] | None = None) -> tuple[str, float]:
     """The path that holds a refit, empty for none, and for how many seconds at most; read anew at each call."""
     found: Mapping[str, str] = os.environ if variables is None else variables
     return found.get(REFIT_HOLD_FILE, ""), _seconds(found, REFIT_HOLD_MAX_S, DEFAULT_REFIT_HOLD_MAX_S)
+
+
+def crash_grace(variables: Mapping[str, str] | None = None) -> tuple[float, str]:
+    """The grace after a crash in seconds, negative for never; and what is wrong with the variable, or nothing."""
+    found: Mapping[str, str] = os.environ if variables is None else variables
+    name = next((name for name in CRASH_GRACE if found.get(name, "")), "")
+    if not name:
+        return DEFAULT_CRASH_GRACE_S, ""
+    try:
+        value = float(found[name])
+    except ValueError:
+        value = math.nan
+    if math.isfinite(value):
+        return value, ""
+    problem = f"{name} is {found[name]!r}, a finite number of seconds is needed: taking {DEFAULT_CRASH_GRACE_S:g}"
+    return DEFAULT_CRASH_GRACE_S, problem
 
 
 def _whole(found: Mapping[str, str], name: str, default: int) -> int:
