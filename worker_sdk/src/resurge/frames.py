@@ -219,7 +219,12 @@ def _text(record: dict[str, Any], name: str) -> str:
     value = record.get(name, "")
     if not isinstance(value, str) or len(value) > TEXT_LIMIT:
         raise FrameError(f"{name} must be a text of at most {TEXT_LIMIT} characters")
-    return value
+    return whole_text(value)
+
+
+def whole_text(text: str) -> str:
+    """The text without halves of surrogate pairs, as a path that is no UTF-8 leaves them: no wire takes those."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _event_fields(value: Any) -> dict[str, str | int | float | bool]:
@@ -230,4 +235,4 @@ def _event_fields(value: Any) -> dict[str, str | int | float | bool]:
             raise FrameError(f"fields.{name} is {entry!r}, a text, a number or a truth value is needed")
         if isinstance(entry, str) and len(entry) > TEXT_LIMIT:
             raise FrameError(f"fields.{name} has {len(entry)} characters, at most {TEXT_LIMIT} are allowed")
-    return dict(value)
+    return {whole_text(name): whole_text(entry) if isinstance(entry, str) else entry for name, entry in value.items()}

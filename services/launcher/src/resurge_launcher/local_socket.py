@@ -64,8 +64,8 @@ class LocalSocket:
     def _served(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            context = {"message": "a worker's connection failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+            # whatever one worker said costs its own connection, never the launcher and the other workers
+            log.event("worker_connection_failed", error=f"{type(error).__name__}: {error}")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder = FrameDecoder()

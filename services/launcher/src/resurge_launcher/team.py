@@ -24,6 +24,7 @@ from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.settings import RunSettings, Std
 from resurge_launcher.start_files import NO_FILES, LogFiles
 from resurge_libs.core.ids import Rank
+from resurge_libs.core.text import whole_text
 from resurge_libs.obs import cycle_files
 
 ERROR_LIMIT_BYTES = 64 * 1024
@@ -195,4 +196,4 @@ def read_error(path: Path) -> str:
         text = str(message)
     except (ValueError, RecursionError):  # what is no JSON, or nested without end, is shown as it is
         pass
-    return "\n".join(line[:LINE_LIMIT_CHARACTERS] for line in text.strip().splitlines()[-ERROR_LINES:])
+    return "\n".join(line[:LINE_LIMIT_CHARACTERS] for line in whole_text(text).strip().splitlines()[-ERROR_LINES:])

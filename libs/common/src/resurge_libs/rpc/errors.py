@@ -41,6 +41,7 @@ from resurge_libs.core.refusals import (
     VersionMismatch,
     WrongJob,
 )
+from resurge_libs.core.text import whole_text
 
 __all__ = [
     "DETAILS_KEY",
@@ -89,7 +90,7 @@ def token_from_proto(proto: ids_pb2.FencingToken) -> FencingToken:
 
 def because_to_proto(because: Because) -> ids_pb2.Because:
     """The wire form of a reason."""
-    return ids_pb2.Because(code=str(because.code), sentence=because.sentence)
+    return ids_pb2.Because(code=str(because.code), sentence=whole_text(because.sentence))
 
 
 def because_from_proto(proto: ids_pb2.Because, otherwise: Reason = Reason.BAD_REQUEST) -> Because:
