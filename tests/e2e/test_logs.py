@@ -137,3 +137,14 @@ def test_two_nodes_without_a_log_server_append_to_one_file(tmp_path, run_dir):
     lines = (tmp_path / "out" / "app_cycle0.log").read_text().splitlines()
     for rank in (0, 1):
         assert [line for line in lines if line.startswith(f"{rank}: ")] == [f"{rank}: line {n}" for n in range(100)]
+
+
+def test_the_next_job_with_the_same_prefix_has_its_lines_behind_those_of_the_first(tmp_path, run_dir):
+    (tmp_path / "train.py").write_text("import sys\nfor n in range(50): print(sys.argv[1], n)\n")
+    for name in ("first", "second"):
+        words = ["run", "--warm", "off", "--run-dir", str(run_dir), "--state-dir", str(tmp_path / name)]
+        words += ["--applog-prefix", str(tmp_path / "app.log"), str(tmp_path / "train.py"), name]
+        done = resurge(*words)
+        assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "app_cycle0.log").read_text().splitlines()
+    assert lines == [f"0: {name} {n}" for name in ("first", "second") for n in range(50)]

@@ -62,3 +62,17 @@ def test_a_graceful_end_leaves_nothing_undone(tmp_path):
         asyncio.run(story())
         assert "logs_not_durable" not in host.log()
     assert len(lines_of(tmp_path / "app_cycle0.log", 0)) == 1_000
+
+
+def test_two_jobs_with_one_prefix_have_their_lines_in_one_file(tmp_path):
+    def job(name: str, lines: int) -> bytes:
+        more = ("--applog-prefix", str(tmp_path / "app.log"), "--job-id", name, "--sync-interval-s", "0.1")
+        with HostProcess(tmp_path / name, module="resurge_log_aggregator", more=more) as host:
+            sender = LogSender(host.endpoint, 0, 1, lines)
+            sender.job = name
+            asyncio.run(asyncio.wait_for(sender.run(), 20))
+            assert not host.events("logs_trouble")
+            return sender.text
+
+    both = job("first", 200) + job("second", 300)
+    assert (tmp_path / "app_cycle0.log").read_bytes() == both

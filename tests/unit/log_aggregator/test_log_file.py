@@ -11,7 +11,7 @@ import pytest
 
 from resurge_log_aggregator import index
 from resurge_log_aggregator.core.model import BlockHead, LogKey, LogKind, SourceKey
-from resurge_log_aggregator.log_file import Entry, FileTaken, LogFile, index_path
+from resurge_log_aggregator.log_file import OLDER_MAX, Entry, FileTaken, LogFile, index_path, older_indexes
 
 LOG = LogKey(LogKind.APPLICATION, 0, 0)
 
@@ -136,14 +136,6 @@ def test_a_file_has_one_writer(tmp_path):
     opened(tmp_path).close()
 
 
-def test_the_index_of_another_log_is_refused(tmp_path):
-    path = written(tmp_path)
-    with pytest.raises(index.NotAnIndex, match="job 'job'"):
-        LogFile(path, "another", LOG)
-    with pytest.raises(index.NotAnIndex, match="cycle 0"):
-        LogFile(path, "job", LogKey(LogKind.APPLICATION, 0, 1))
-
-
 def test_a_full_disk_leaves_the_file_as_it_was_and_the_next_try_whole(tmp_path):
     """The limit on a file's size stands for the full disk: a real one needs a mount."""
     file = opened(tmp_path)
@@ -171,3 +163,30 @@ def test_a_path_that_leads_elsewhere_is_noticed(tmp_path):
     assert file.has_vanished()
     (tmp_path / "app_cycle0.log").write_bytes(b"")
     assert file.has_vanished()
+
+
+def test_another_job_appends_behind_what_is_there_and_puts_the_older_index_aside(tmp_path):
+    path = written(tmp_path)
+    with path.open("ab") as file:
+        file.write(b"0: torn")  # never acknowledged, and not ours to cut
+    data, older = path.read_bytes(), index_path(path).read_bytes()
+    for number in range(2 * OLDER_MAX):
+        file = LogFile(path, f"job-{number}", LOG)
+        assert states(file) == {}
+        file.append([entry(0, 0, b"0: again\n")])
+        file.close()
+        if number == 0:
+            assert index_path(path).with_name(index_path(path).name + ".1").read_bytes() == older
+    assert path.read_bytes() == data + b"\n" + b"0: again\n" * 2 * OLDER_MAX
+    assert sorted(older_indexes(path)) == list(range(OLDER_MAX + 1, 2 * OLDER_MAX + 1))
+    again = LogFile(path, f"job-{2 * OLDER_MAX - 1}", LOG)
+    assert states(again) == {0: (9, 1, False)}, "the last job finds its own again"
+    again.close()
+
+
+def test_the_file_of_another_job_that_still_writes_is_not_taken(tmp_path):
+    file = opened(tmp_path)
+    with pytest.raises(FileTaken):
+        LogFile(file.path, "other", LOG)
+    assert older_indexes(file.path) == {}
+    file.close()

@@ -28,7 +28,7 @@ from resurge_log_aggregator.core.model import (
 )
 from resurge_log_aggregator.core.step import made_durable, place, state_of
 from resurge_log_aggregator.index import NotAnIndex
-from resurge_log_aggregator.log_file import Entry, FileTaken, LogFile, Reached
+from resurge_log_aggregator.log_file import Entry, FileTaken, LogFile, Reached, is_of_job
 from resurge_log_aggregator.names import application_path
 from resurge_log_aggregator.writer import Writer, WriterRules
 
@@ -285,7 +285,16 @@ class Book:
                 log.event("log_not_opened", cycle=key.cycle, sentence=str(problem))
 
     def _found(self) -> list[LogKey]:
-        return found_logs(self._places)
+        """Those of this job; another job's are left alone until there is something to write into them."""
+        return [key for key in found_logs(self._places) if self._is_ours(key)]
+
+    def _is_ours(self, key: LogKey) -> bool:
+        try:
+            return is_of_job(self._places.path_of(key), self.job, key)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # opening it says what is wrong
 
 
 def found_logs(places: Places) -> list[LogKey]:

@@ -22,6 +22,8 @@ from resurge_log_aggregator.core.step import place
 
 IOV_MAX = 512
 CHECK_BYTES = 1 << 20
+OLDER_MAX = 8
+"""So many indexes of earlier jobs are kept beside a file; the text itself stays in any case."""
 
 
 class FileTaken(OSError):
@@ -51,7 +53,7 @@ class LogFile:
     """An open file and its index."""
 
     def __init__(self, path: Path, job: str, key: LogKey) -> None:
-        """Open or create both, and recover. Raises OSError, FileTaken, index.NotAnIndex."""
+        """Open or create both, and recover. What another job left stays before it. Raises OSError, FileTaken, NotAnIndex."""
         self.path, self.key, self._job = path, key, job
         self.index_path = index_path(path)
         self.sources: dict[SourceKey, SourceState] = {}
@@ -61,24 +63,48 @@ class LogFile:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._index_fd = os.open(self.index_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._index_fd = self._claimed()
         try:
-            self._claim()
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError:
             os.close(self._index_fd)
             raise
         try:
-            self._recover(job)
+            try:
+                self._recover(job)
+            except index.NotAnIndex:  # of an earlier job: what stands there stays, and we begin behind it
+                self._put_aside()
+                self._recover(job)
         except (OSError, index.NotAnIndex):
             self.close()
             raise
 
-    def _claim(self) -> None:
-        try:
-            fcntl.flock(self._index_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileTaken(f"{self.path} is written by another process") from None
+    def _claimed(self) -> int:
+        """The index at its path, locked; nobody has put it aside meanwhile. Raises OSError, FileTaken."""
+        while True:
+            descriptor = os.open(self.index_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_same(self.index_path, descriptor):
+                    return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+                raise FileTaken(f"{self.path} is written by another process") from None
+            except OSError:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _put_aside(self) -> None:
+        """Rename the index of another job, which nobody writes: it is ours by its lock. Raises OSError, FileTaken."""
+        aside = older_indexes(self.path)
+        number = max(aside, default=0) + 1
+        self.index_path.rename(self.index_path.with_name(f"{self.index_path.name}.{number}"))
+        for old in sorted(aside)[: max(0, len(aside) + 1 - OLDER_MAX)]:
+            aside[old].unlink(missing_ok=True)
+        fresh = self._claimed()
+        os.dup2(fresh, self._index_fd, inheritable=False)
+        os.close(fresh)
 
     # --- recovery ---
 
@@ -86,6 +112,8 @@ class LogFile:
         size = os.fstat(self._fd).st_size
         data = _read_all(self._index_fd)
         if b"\n" not in data[len(index.MAGIC) :]:  # new, or torn within its first write
+            if size and os.pread(self._fd, 1, size - 1) != b"\n":  # the first line of ours is one of its own
+                size += os.pwrite(self._fd, b"\n", size)
             head = index.header(job, self.key, size)
             os.ftruncate(self._index_fd, 0)
             os.pwrite(self._index_fd, head, 0)
@@ -249,6 +277,25 @@ class LogFile:
 def index_path(path: Path) -> Path:
     """Where the index of a file is: beside it, hidden."""
     return path.with_name(f".{path.name}.index")
+
+
+def older_indexes(path: Path) -> dict[int, Path]:
+    """The indexes of earlier jobs that wrote this file, by their numbers: the highest is the latest."""
+    stem = index_path(path).name + "."
+    found = (name for name in os.listdir(path.parent) if name.startswith(stem) and name[len(stem) :].isdecimal())
+    return {int(name[len(stem) :]): path.with_name(name) for name in found}
+
+
+def is_of_job(path: Path, job: str, key: LogKey) -> bool:
+    """Whether this job wrote the file last. Raises OSError."""
+    descriptor = os.open(index_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        index.read_header(os.pread(descriptor, index.MAX_BODY, 0), job, key)
+    except index.NotAnIndex:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def _is_same(path: Path, fd: int) -> bool:
