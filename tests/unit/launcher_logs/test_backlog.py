@@ -204,3 +204,33 @@ def test_whatever_breaks_each_line_is_sent_once_or_counted_as_given_up(tmp_path,
     lines = [int(line.split()[-1]) for line in there.splitlines() if b"resurge" not in line]
     assert lines == sorted(set(lines))
     assert len(lines) + gap_lines == 300
+
+
+def test_thousands_of_sources_need_few_descriptors_and_one_look_each(tmp_path, monkeypatch):
+    notes = [note(rank, generation, generation) for generation in range(1, 31) for rank in range(8)]
+    for number, one in enumerate(notes):
+        worker = Worker(tmp_path, one)
+        worker.write(b"line %d\n" % number)
+        os.close(worker.descriptor)
+    monkeypatch.setattr(backlog_module, "OPEN_MAX", 4)
+    reads = []
+    monkeypatch.setattr(
+        spool, "read_note", lambda folder, name, real=spool.read_note: reads.append(name) or real(folder, name)
+    )
+    before = len(os.listdir("/proc/self/fd"))
+    backlog = ready(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == before, "what waits needs none"
+    assert len(sent(backlog)) == len(notes) == len(reads)
+    assert len(os.listdir("/proc/self/fd")) <= before + 4
+    spool.end_generation(tmp_path, 31)
+    for piece in sent(backlog):
+        backlog.durable(piece.note.name, piece.offset + piece.length, piece.ends)
+    assert list(tmp_path.iterdir()) == [] and len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_taken_away_by_hand_harms_no_other(tmp_path):
+    for rank in (0, 1):
+        Worker(tmp_path, note(rank)).write(b"line\n")
+    backlog = ready(tmp_path)
+    (tmp_path / (note(0).name + spool.OUT)).unlink()
+    assert [piece.text for piece in sent(backlog)] == [b"1: line\n"]

@@ -53,7 +53,7 @@ class LogFile:
     """An open file and its index."""
 
     def __init__(self, path: Path, job: str, key: LogKey) -> None:
-        """Open or create both, and recover. What another job left stays before it. Raises OSError, FileTaken, NotAnIndex."""
+        """Open or create both, and recover behind another job's text. Raises OSError, FileTaken, index.NotAnIndex."""
         self.path, self.key, self._job = path, key, job
         self.index_path = index_path(path)
         self.sources: dict[SourceKey, SourceState] = {}

@@ -29,6 +29,8 @@ class Appender:
         self._folder, self._prefix = folder, prefix
         self._backlog = Backlog(folder, rules)
         self._trouble = ""
+        self._reached: dict[str, int] = {}
+        """How far each source is appended: what counts while its note cannot be written."""
 
     def run(self) -> int:
         """Append until the spool is closed and empty; returns 0."""
@@ -50,14 +52,14 @@ class Appender:
             path = self._path(piece)
             try:
                 _append(path, piece.text)
-                self._note(piece)
             except OSError as error:
                 self._told_trouble(f"{path} cannot be written: {error.strerror}")
                 self._backlog.forget_progress()
                 return False
-            self._told_trouble("")
+            self._told_trouble(self._noted_trouble(piece))
             self._backlog.durable(piece.note.name, piece.offset + piece.length, piece.ends)
             if piece.ends:
+                self._reached.pop(piece.note.name, None)
                 (self._folder / (piece.note.name + SENT)).unlink(missing_ok=True)
             got_on = True
         return got_on
@@ -68,12 +70,22 @@ class Appender:
         return prefix.with_name(f"{prefix.stem}{attempt}_cycle{note.cycle}{prefix.suffix or '.log'}")
 
     def _noted(self, name: str) -> int:
+        """How far the source is: as appended by us, as noted by an earlier sender, and never before what it punched."""
+        noted = 0
         with contextlib.suppress(OSError, ValueError):
-            return int((self._folder / (name + SENT)).read_text())
-        return 0
+            noted = int((self._folder / (name + SENT)).read_text(encoding="utf-8"))
+        return max(noted, self._reached.get(name, 0), self._backlog.punched_upto(name))
 
-    def _note(self, piece: Piece) -> None:
-        (self._folder / (piece.note.name + SENT)).write_text(str(piece.offset + piece.length))
+    def _noted_trouble(self, piece: Piece) -> str:
+        """Note how far the source is; why that could not be, empty when it could."""
+        name, upto = piece.note.name, piece.offset + piece.length
+        self._reached[name] = upto
+        path = self._folder / (name + SENT)
+        try:
+            spool.write_whole(path, str(upto))
+        except OSError as error:
+            return f"{path} cannot be written: {error.strerror}; a sender after this one would append some lines again"
+        return ""
 
     def _told_trouble(self, sentence: str) -> None:
         if sentence != self._trouble:

@@ -6,6 +6,7 @@ Reads spool files and makes blocks of them. Knows nothing of where they go.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from resurge_launcher.logs.spool import PUNCH_BYTES, Gone, SpoolNote
 BLOCK_BYTES = 256 * 1024
 GIVE_UP_BYTES = 8 * 1024 * 1024
 """So much is given up of one source at a time."""
+OPEN_MAX = 128
+"""Spool files that are open at once: a job of many cycles may leave thousands that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,6 @@ class Source:
 
     note: SpoolNote
     path: Path
-    descriptor: int
     prefix: bytes
     next: int | None = None
     """From where to go on; None until whoever takes the blocks has said."""
@@ -78,28 +80,50 @@ class Backlog:
     sources: dict[str, Source] = field(default_factory=dict)
     gap_bytes: int = 0
     gap_lines: int = 0
+    _opened: dict[str, int] = field(default_factory=dict)
+    """Descriptors by source, the one used last at the end."""
 
     def scan(self) -> None:
-        """Look what is new in the spool. Cheap: a folder listing, and one fstat for each source."""
+        """Look what is new in the spool. Cheap: a folder listing, and one stat for each source."""
         names = set(os.listdir(self.folder)) if self.folder.is_dir() else set()
         for name in names:
             stem = name.removesuffix(spool.NOTE)
             if name.endswith(spool.NOTE) and stem not in self.sources:
                 self._take_up(stem)
-        for stem, source in self.sources.items():
+        for stem, source in list(self.sources.items()):
             # the end first: what was written before it is then in the size
             source.has_ended = source.has_ended or stem + spool.END in names
-            source.size = os.fstat(source.descriptor).st_size
+            try:
+                source.size = os.stat(source.path).st_size
+            except FileNotFoundError:  # taken away by hand: there is nothing to send any more
+                self._drop(stem, source)
 
     def _take_up(self, stem: str) -> None:
-        for note in spool.notes(self.folder):
-            if note.name == stem:
-                path = self.folder / (stem + spool.OUT)
-                with contextlib.suppress(FileNotFoundError):
-                    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                    prefix = b"" if note.is_launcher else prefix_of(note.rank, note.world_size)
-                    gone = spool.read_gone(self.folder, note)
-                    self.sources[stem] = Source(note, path, descriptor, prefix, gone=gone)
+        note, path = spool.read_note(self.folder, stem), self.folder / (stem + spool.OUT)
+        if note is not None and path.exists():
+            prefix = b"" if note.is_launcher else prefix_of(note.rank, note.world_size)
+            self.sources[stem] = Source(note, path, prefix, gone=spool.read_gone(self.folder, note))
+
+    def _descriptor(self, source: Source) -> int:
+        """Of its file; the one not used for longest is closed where too many are open. Raises OSError."""
+        name = source.note.name
+        descriptor = self._opened.pop(name, None)
+        if descriptor is None:
+            while len(self._opened) >= OPEN_MAX:
+                os.close(self._opened.pop(next(iter(self._opened))))
+            descriptor = os.open(source.path, os.O_RDWR | os.O_CLOEXEC)
+        self._opened[name] = descriptor
+        return descriptor
+
+    def _drop(self, name: str, source: Source) -> None:
+        self._shut(name)
+        del self.sources[name]
+        spool.remove(self.folder, source.note)
+
+    def _shut(self, name: str) -> None:
+        descriptor = self._opened.pop(name, None)
+        if descriptor is not None:
+            os.close(descriptor)
 
     def pieces(self, limit_bytes: int) -> Iterator[Piece]:
         """Blocks that can be sent now, up to so many bytes: first of workers that have ended, in them by cycle."""
@@ -140,7 +164,7 @@ class Backlog:
         end = source.size if gone_from is None else min(source.size, gone_from)
         size = limit_bytes
         while True:
-            raw = os.pread(source.descriptor, min(size, end - start), start)
+            raw = os.pread(self._descriptor(source), min(size, end - start), start)
             at_end = start + len(raw) >= end and (source.has_ended or gone_from is not None)
             shaped = shape(raw, source.prefix, at_end and len(raw) <= LINE_MAX, source.goes_on)
             if shaped.taken or len(raw) < size or size > LINE_MAX:
@@ -168,14 +192,24 @@ class Backlog:
             return
         source.durable = max(source.durable, offset)
         if ended:
-            os.close(source.descriptor)
-            del self.sources[name]
-            spool.remove(self.folder, source.note)
+            self._drop(name, source)
         elif source.durable - source.punched >= PUNCH_BYTES:
             upto = source.durable - source.durable % PUNCH_BYTES
             with contextlib.suppress(OSError):  # a file system without holes keeps the room until the source's end
-                spool.punch(source.descriptor, source.punched, upto)
+                spool.punch(self._descriptor(source), source.punched, upto)
             source.punched = upto
+
+    def punched_upto(self, name: str) -> int:
+        """Before this offset a source's bytes are no more, as they were durable elsewhere: a hole at its beginning."""
+        source = self.sources.get(name)
+        if source is None:
+            return 0
+        try:
+            found = os.lseek(self._descriptor(source), 0, os.SEEK_DATA)
+        except OSError as error:  # no data at all, or a file system that does not tell
+            found = source.size if error.errno == errno.ENXIO else 0
+        gone = next((part.start for part in source.gone), found)
+        return max(source.punched, min(found, gone))
 
     # --- room ---
 
@@ -214,7 +248,7 @@ class Backlog:
 
     def _give_up(self, source: Source, why: str) -> None:
         start = self._kept_from(source)
-        raw = os.pread(source.descriptor, min(GIVE_UP_BYTES, source.size - start), start)
+        raw = os.pread(self._descriptor(source), min(GIVE_UP_BYTES, source.size - start), start)
         cut = raw.rfind(b"\n") + 1 or len(raw)
         part = Gone(start, start + cut, raw.count(b"\n", 0, cut), why)
         before = source.gone[-1] if source.gone else None
@@ -227,10 +261,10 @@ class Backlog:
         with contextlib.suppress(OSError):  # on a full disk the note may not fit before the room is made
             spool.write_gone(self.folder, source.note, source.gone)
         with contextlib.suppress(OSError):
-            spool.punch(source.descriptor, start, start + cut)
+            spool.punch(self._descriptor(source), start, start + cut)
 
     def close(self) -> None:
         """Leave the spool as it is."""
-        for source in self.sources.values():
-            os.close(source.descriptor)
+        for name in list(self._opened):
+            self._shut(name)
         self.sources.clear()

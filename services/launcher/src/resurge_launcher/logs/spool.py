@@ -8,7 +8,6 @@ to its end is removed.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -53,7 +52,7 @@ def open_for_worker(spool: Path, note: SpoolNote) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     descriptor = os.open(spool / (note.name + OUT), flags, 0o600)
     try:
-        _write_whole(spool / (note.name + NOTE), json.dumps(asdict(note)))
+        write_whole(spool / (note.name + NOTE), json.dumps(asdict(note)))
     except OSError:
         os.close(descriptor)
         raise
@@ -86,13 +85,17 @@ def reopen(spool: Path) -> None:
 
 def notes(spool: Path) -> Iterator[SpoolNote]:
     """Every source in the spool, oldest cycle first; what cannot be read is left out."""
-    found = []
-    for path in spool.glob(f"*{NOTE}"):
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            note = SpoolNote(**json.loads(path.read_text(encoding="utf-8")))
-            if path.name == note.name + NOTE:
-                found.append(note)
+    found = [note for path in spool.glob(f"*{NOTE}") if (note := read_note(spool, path.stem)) is not None]
     return iter(sorted(found, key=lambda note: (note.attempt, note.cycle, note.generation, note.rank)))
+
+
+def read_note(spool: Path, name: str) -> SpoolNote | None:
+    """The note of one source; None where it cannot be read, or is of another."""
+    try:
+        note = SpoolNote(**json.loads((spool / (name + NOTE)).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return note if note.name == name else None
 
 
 def has_ended(spool: Path, note: SpoolNote) -> bool:
@@ -123,7 +126,7 @@ class Gone:
 
 def write_gone(spool: Path, note: SpoolNote, gone: Sequence[Gone]) -> None:
     """Remember what was given up, before its bytes are. Raises OSError."""
-    _write_whole(spool / (note.name + GONE), json.dumps([asdict(part) for part in gone]))
+    write_whole(spool / (note.name + GONE), json.dumps([asdict(part) for part in gone]))
 
 
 def read_gone(spool: Path, note: SpoolNote) -> list[Gone]:
@@ -149,7 +152,8 @@ def punch(descriptor: int, start: int, end: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """The file with this text, or as it was before, whatever ends the writer. Raises OSError."""
     fresh = path.with_name(path.name + ".new")
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)
