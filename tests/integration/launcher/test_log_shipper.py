@@ -139,3 +139,42 @@ def test_a_sender_whose_launcher_died_sends_all_and_ends_and_the_next_one_waits_
             for sender in filter(None, (first, second)):
                 sender.kill()
                 sender.wait()
+
+
+def test_a_sender_whose_launcher_and_log_server_are_gone_ends_and_the_next_one_takes_over(tmp_path):
+    folder = tmp_path / "spool"
+    dying(folder, 0, signal.SIGKILL, lines=100).wait(20)
+    orphan = shipper(folder, "127.0.0.1:1", "--parent", "1", "--orphan-limit-s", "1")
+    more = ("--applog-prefix", str(tmp_path / "app.log"), "--sync-interval-s", "0.1")
+    with HostProcess(tmp_path / "state", module="resurge_log_aggregator", more=more) as host:
+        following = None
+        try:
+            wait_until(lambda: (folder / "shipper.lock").exists(), 20, "the orphan")
+            following = shipper(folder, host.endpoint, "--parent", str(os.getpid()))
+            assert orphan.wait(20) == 3
+            spool.end_generation(folder, 1)
+            spool.close(folder)
+            assert following.wait(20) == 0
+            assert arrived(tmp_path / "app_cycle0.log", 0) == expected(0, 100)
+        finally:
+            for sender in filter(None, (orphan, following)):
+                sender.kill()
+                sender.wait()
+
+
+def test_an_orphan_that_is_refused_for_good_or_cannot_append_ends(tmp_path):
+    more = ("--applog-prefix", str(tmp_path / "app.log"), "--job-id", "another")
+    dying(tmp_path / "refused", 0, signal.SIGKILL, lines=10).wait(20)
+    dying(tmp_path / "direct", 0, signal.SIGKILL, lines=10).wait(20)
+    (tmp_path / "file").write_text("no folder")
+    with HostProcess(tmp_path / "state", module="resurge_log_aggregator", more=more) as host:
+        refused = shipper(tmp_path / "refused", host.endpoint, "--parent", "1", "--orphan-limit-s", "1000")
+        prefix = str(tmp_path / "file" / "app.log")
+        direct = shipper(tmp_path / "direct", "", "--prefix", prefix, "--parent", "1", "--orphan-limit-s", "1")
+        try:
+            assert (refused.wait(20), direct.wait(20)) == (3, 3)
+        finally:
+            for sender in (refused, direct):
+                sender.kill()
+                sender.wait()
+    assert all(list(spool.notes(tmp_path / name)) for name in ("refused", "direct")), "what they had stays"

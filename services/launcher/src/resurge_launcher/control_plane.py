@@ -90,8 +90,9 @@ class ControlPlane:
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self._task
 
-    async def stop(self, end_it: bool, limit_s: float = END_LIMIT_S) -> None:
-        """Supervise no longer; with `end_it` it is told to end as well, and waited for so long."""
+    async def stop(self, end_it: bool, limit_s: float = END_LIMIT_S) -> bool:
+        """Supervise no longer; with `end_it` it is told to end as well, and waited for so long; whether it ended."""
+        has_ended = False
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -99,10 +100,12 @@ class ControlPlane:
             kernel.send(self._pidfd, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(_ended(self._pidfd), limit_s)
+                has_ended = True
         self._forget()
         if self._lock_descriptor is not None:
             os.close(self._lock_descriptor)
             self._lock_descriptor = None
+        return has_ended
 
     async def _run(self) -> None:
         if not await self._take_supervision():

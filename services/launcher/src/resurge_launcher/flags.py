@@ -212,8 +212,9 @@ _FILES = (
            is_common=False),
     Option(name="log_server_stop_limit_s",
            flags=("--ft-log-server-graceful-shutdown-timeout", "--log-server-graceful-shutdown-timeout"),
-           parse=values.seconds, metavar="S", default="60", group=FILES,
-           help="How long the end of a job waits for lines that are still under way.", is_common=False),
+           parse=values.seconds, metavar="S", default="10", group=FILES,
+           help="How long the end of a launcher waits for lines that are still under way, in all. Sender and log "
+                "server may go on without it, the server for up to 60 s or this.", is_common=False),
     Option(name="log_sync", flags=("--log-sync",), parse=values.one_of("none", "interval", "ack"),
            metavar="none|interval|ack", default="interval", group=FILES,
            help="When a line counts as durable: when the kernel has it, or the disk, asked each second or at once.",

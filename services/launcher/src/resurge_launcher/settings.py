@@ -132,7 +132,7 @@ class LogPlan:
     endpoint: Endpoint | None = None  # of the log server; None: nodes append
     serve_here: bool = False  # this launcher starts it if none answers
     sync: str = "interval"
-    stop_limit_s: float = 60.0
+    stop_limit_s: float = 10.0
     spool_limit_bytes: int = 10 * 1024**3
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
+from resurge_launcher.logs.lifeline import EXIT_LEFT, Lifeline
 from resurge_libs.obs import log
 
 PART_BYTES = 1024 * 1024
@@ -25,16 +26,17 @@ SENT = ".sent"
 class Appender:
     """One spool and the files that it goes into."""
 
-    def __init__(self, folder: Path, prefix: Path, rules: SpoolRules) -> None:
+    def __init__(self, folder: Path, prefix: Path, rules: SpoolRules, lifeline: Lifeline | None = None) -> None:
         self._folder, self._prefix = folder, prefix
+        self._lifeline = lifeline or Lifeline()
         self._backlog = Backlog(folder, rules)
         self._trouble = ""
         self._reached: dict[str, int] = {}
         """How far each source is appended: what counts while its note cannot be written."""
 
     def run(self) -> int:
-        """Append until the spool is closed and empty; returns 0."""
-        while True:
+        """Append until the spool is closed and empty; returns 0, or 3 where an orphan leaves something behind."""
+        while not self._lifeline.is_over:
             self._backlog.scan()
             for name, source in self._backlog.sources.items():
                 if source.next is None:
@@ -44,7 +46,10 @@ class Appender:
             got_on = self._append_all()
             with contextlib.suppress(OSError):
                 self._backlog.make_room()
+            if got_on:
+                self._lifeline.got_on()
             time.sleep(0.0 if got_on else AGAIN_S if self._trouble else POLL_S)
+        return EXIT_LEFT
 
     def _append_all(self) -> bool:
         got_on = False

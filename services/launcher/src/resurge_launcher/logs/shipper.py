@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import os
 import random
+import resource
 import sys
 import threading
 import time
@@ -25,7 +26,9 @@ from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.appending import Appender
 from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
-from resurge_launcher.logs.spool import SpoolNote
+from resurge_launcher.logs.lifeline import EXIT_LEFT, ORPHAN_LIMIT_S, Lifeline
+from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
+from resurge_libs.core.refusals import Overloaded, Refused, RpcProblem, Unready
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 from resurge_libs.rpc.channel import open_sync_channel
@@ -43,8 +46,7 @@ AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 2.0
 ROOM_EVERY_S = 1.0
 ORPHAN_IDLE_S = 10.0
 """A sender whose launcher is gone ends after so long with nothing to send: no worker outlives its launcher."""
-LOCK_NAME = "shipper.lock"
-EXIT_DONE, EXIT_LEFT = 0, 3
+EXIT_DONE = 0
 
 
 class Shipper:
@@ -61,8 +63,7 @@ class Shipper:
         self._window_bytes = WINDOW_BYTES
         self._room_at = 0.0
         self._trouble = ""
-        self.parent = 0
-        """Pid of the launcher that started it; 0: nobody whose death would matter."""
+        self.lifeline = Lifeline()
         self._stopped = threading.Event()
 
     def run(self, limit_s: float | None = None, once: bool = False) -> int:
@@ -73,7 +74,11 @@ class Shipper:
         give_up_at = None if limit_s is None else time.monotonic() + limit_s
         wait_s = AGAIN_FIRST_S
         while not self._is_done(once):
-            if self._stopped.is_set() or (give_up_at is not None and time.monotonic() >= give_up_at):
+            if (
+                self._stopped.is_set()
+                or self.lifeline.is_over
+                or (give_up_at is not None and time.monotonic() >= give_up_at)
+            ):
                 return EXIT_LEFT
             if self._stream(give_up_at, once):
                 wait_s = AGAIN_FIRST_S
@@ -111,7 +116,10 @@ class Shipper:
                 for response in stub.Push(requests, metadata=call_metadata(self._token), timeout=timeout):
                     got_on = self._heard(response) or got_on
         except grpc.RpcError as error:
-            self._told_trouble(str(problem_of(error)))
+            problem = problem_of(error)
+            self._told_trouble(str(problem))
+            if self.lifeline.is_orphan and _is_final(problem):
+                self._stopped.set()  # nobody is left who could change the answer
         finally:
             over.set()
         return got_on
@@ -131,13 +139,15 @@ class Shipper:
             if self._is_useless(idle_since):
                 self._stopped.set()
                 return
+            if self.lifeline.is_over:
+                return  # the loop outside ends; where the stream hangs, the lifeline does
             self._keep_room()
             over.wait(idle_s)
             idle_s = min(idle_s * 1.2, IDLE_POLL_S)
 
     def _is_useless(self, idle_since: float) -> bool:
         """The launcher is gone, all that it left was sent, and nobody is there who could say that more comes or not."""
-        if not self.parent or os.getppid() == self.parent or time.monotonic() - idle_since < ORPHAN_IDLE_S:
+        if not self.lifeline.is_orphan or time.monotonic() - idle_since < ORPHAN_IDLE_S:
             return False
         with self._lock:
             return not any(self._under_way.values())
@@ -198,6 +208,8 @@ class Shipper:
             self._told_trouble(response.trouble.sentence)
         elif got_on:
             self._told_trouble("")
+        if got_on:
+            self.lifeline.got_on()
         return got_on
 
     def _acknowledged(self, name: str, ack: logs_pb2.SourceAck) -> bool:
@@ -231,6 +243,19 @@ class Shipper:
             log.event("logs_held_back" if sentence else "logs_going_on", sentence=sentence, spool=str(self._folder))
 
 
+def _is_final(problem: RpcProblem) -> bool:
+    """Whether the same request would be answered so again."""
+    return isinstance(problem, Refused) and not isinstance(problem, Unready | Overloaded)
+
+
+def _allow_many_files() -> None:
+    """As many descriptors as this process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def claim(folder: Path, wait: bool = False) -> int | None:
     """The one sender of this spool: a descriptor to be kept, or None while another process is it. Raises OSError.
 
@@ -258,8 +283,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--node", required=True)
     parser.add_argument("--limit-bytes", type=int, default=SpoolRules().limit_bytes)
     parser.add_argument("--parent", type=int, default=0, help="pid of the launcher that keeps one sender running")
+    parser.add_argument("--orphan-limit-s", type=float, default=ORPHAN_LIMIT_S)
     options = parser.parse_args(argv)
     log.configure(as_json=False)
+    _allow_many_files()
+    lifeline = Lifeline(options.parent, options.orphan_limit_s)
+    lifeline.watch()  # before the wait for an older sender: an orphan does not wait for ever
     descriptor = claim(options.spool, wait=options.parent > 0)
     if descriptor is None:
         return EXIT_DONE  # another one does it
@@ -267,10 +296,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         rules = SpoolRules(limit_bytes=options.limit_bytes)
         token = sys.stdin.readline().strip() if not sys.stdin.isatty() else ""
         if not options.endpoint:
-            return Appender(options.spool, options.prefix, rules).run()
+            return Appender(options.spool, options.prefix, rules, lifeline).run()
         endpoint = parse_endpoint(options.endpoint)
         shipper = Shipper(options.spool, endpoint, options.job, options.node, token, rules)
-        shipper.parent = options.parent
+        shipper.lifeline = lifeline
         return shipper.run()
     finally:
         os.close(descriptor)

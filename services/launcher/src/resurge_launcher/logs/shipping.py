@@ -13,23 +13,26 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.logs import spool
-from resurge_launcher.logs.spool import SpoolNote
+from resurge_launcher.logs.lifeline import ORPHAN_LIMIT_S
+from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
 from resurge_launcher.settings import LogPlan, RunSettings
 from resurge_libs.obs import log
 
 SENDER = "resurge_launcher.logs.shipper"
-AGAIN_S = 0.5
+AGAIN_S, AGAIN_MAX_S = 0.5, 10.0
 TAIL_BYTES = 16 * 1024
-CLOSE_LIMIT_S = 10.0
-"""How long the end of a launcher waits for its own lines; the log server's wait is an option."""
+SERVER_LIMIT_S = 60.0
+"""So long at least a log server waits for the last senders, with its launcher or without it."""
 STATE_NAME = "log-server"
-LOCK_NAME = "shipper.lock"
-"""In the spool: who holds its lock sends it."""
+SENDER_LOG = "sender.log"
+"""In the spool: what the sender says. Never on the launcher's own streams, which it outlives."""
+SENDER_LOG_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class LogServerPlan(ControlPlan):
         ]
         words += ["--state-dir", str(self.state_dir), "--job-id", self.job_id]
         words += ["--applog-prefix", str(self.logs.prefix), "--sync", self.logs.sync]
-        words += ["--stop-limit-s", repr(self.logs.stop_limit_s)]
+        words += ["--stop-limit-s", repr(max(SERVER_LIMIT_S, self.logs.stop_limit_s))]
         if self.logs.launcher_log is not None:
             words += ["--launcher-log", str(self.logs.launcher_log)]
         return words + (["--ft-cfg-path", str(self.config_path)] if self.config_path is not None else [])
@@ -71,6 +74,7 @@ class LogShipping:
         self._server = self._log_server()
         self._notes: dict[tuple[int, int], SpoolNote] = {}
         self._is_down = False
+        self._sender_trouble = ""
 
     def _log_server(self) -> ControlPlane | None:
         plan, settings = self._plan, self._settings
@@ -147,7 +151,12 @@ class LogShipping:
     # --- the end ---
 
     async def stop(self) -> None:
-        """All workers are gone: wait, for a bounded time, until what they wrote is in its file."""
+        """All workers are gone: wait until what they wrote is in its file, for at most the limit in all.
+
+        Sender and log server may finish without us.
+        """
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._plan.stop_limit_s
         last = max((generation for generation, _ in self._notes), default=0)
         try:
             spool.end_generation(self._folder, last)
@@ -156,34 +165,36 @@ class LogShipping:
         except OSError as error:
             self._down(error)
         if self._watch is not None:
-            await asyncio.wait({self._watch}, timeout=CLOSE_LIMIT_S)
+            await asyncio.wait({self._watch}, timeout=self._plan.stop_limit_s)
             self._watch.cancel()
         self._say_what_is_left()
         if self._sender is not None and self._sender.returncode is None:
             self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
+        has_ended = False
         if self._server is not None:
-            await self._server.stop(end_it=True, limit_s=self._plan.stop_limit_s)
-        self._tidy_up()
+            has_ended = await self._server.stop(end_it=True, limit_s=max(0.0, give_up_at - loop.time()))
+        self._tidy_up(has_ended)
 
     def _say_what_is_left(self) -> None:
         left = list(spool.notes(self._folder))
         if left:
             ranks = ", ".join(str(note.rank) for note in left[:16])
             sentence = (
-                f"lines of ranks {ranks} are still in {self._folder}: they are sent as soon as the log server takes "
-                f"them; resurge logs flush {self._folder} sends them by hand"
+                f"lines of ranks {ranks} are still in {self._folder}. The sender tries for {ORPHAN_LIMIT_S:g} s more "
+                "as long as nothing gets through; then the next launcher of this node sends them, or resurge logs "
+                f"flush {self._folder} does. Why they are held back is in {self._folder / SENDER_LOG}"
             )
             log.event("logs_not_sent", sources=len(left), sentence=sentence)
 
-    def _tidy_up(self) -> None:
+    def _tidy_up(self, server_has_ended: bool) -> None:
         """An empty spool, and the socket of a log server that has ended, are of no use to anybody."""
         with contextlib.suppress(OSError):
             if not list(spool.notes(self._folder)):
-                for name in (spool.CLOSING, LOCK_NAME):
+                for name in (spool.CLOSING, LOCK_NAME, SENDER_LOG):
                     (self._folder / name).unlink(missing_ok=True)
                 self._folder.rmdir()
         endpoint = self._plan.endpoint
-        if self._server is not None and endpoint is not None and endpoint.is_unix:
+        if server_has_ended and endpoint is not None and endpoint.is_unix:
             with contextlib.suppress(OSError):
                 os.unlink(endpoint.path)
 
@@ -191,13 +202,27 @@ class LogShipping:
 
     async def _keep_sending(self) -> None:
         """Start the sender again when it died; one that ends by itself has sent all, or another one does it."""
+        again_s = AGAIN_S
         while True:
-            self._sender = self._started()
-            code = await _code_of(self._sender)
-            self._sender = None
+            try:
+                self._sender = self._started()
+                code = await _code_of(self._sender)
+            except OSError as error:  # no process, no memory, no descriptor for now
+                self._sender = None
+                self._told_trouble(f"no sender can be started ({error.strerror}): lines wait in {self._folder}")
+                await asyncio.sleep(again_s)
+                again_s = min(again_s * 2, AGAIN_MAX_S)
+                continue
+            self._sender, again_s = None, AGAIN_S
+            self._told_trouble("")
             if spool.is_closing(self._folder) and code == 0 and not list(spool.notes(self._folder)):
                 return
             await asyncio.sleep(AGAIN_S)
+
+    def _told_trouble(self, sentence: str) -> None:
+        if sentence != self._sender_trouble:
+            self._sender_trouble = sentence
+            log.event("sender_not_started" if sentence else "sender_started_again", sentence=sentence)
 
     def _started(self) -> subprocess.Popen[bytes]:
         plan, settings = self._plan, self._settings
@@ -205,9 +230,15 @@ class LogShipping:
         words += ["--node", settings.node_id, "--limit-bytes", str(plan.spool_limit_bytes)]
         words += ["--parent", str(os.getpid())]
         words += ["--endpoint", plan.endpoint.target] if plan.endpoint is not None else ["--prefix", str(plan.prefix)]
-        sender = subprocess.Popen(
-            words, env=_sender_environ(settings.environ), stdin=subprocess.PIPE, start_new_session=True
-        )
+        with _sender_log(self._folder / SENDER_LOG) as output:
+            sender = subprocess.Popen(
+                words,
+                env=_sender_environ(settings.environ),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         assert sender.stdin is not None
         with contextlib.suppress(OSError):  # it ended at once: its code will say so
             sender.stdin.write(settings.job_token.encode() + b"\n")
@@ -231,9 +262,24 @@ def _sender_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}
 
 
+def _sender_log(path: Path) -> BinaryIO:
+    """Where a sender writes what it has to say; to nowhere where that cannot be opened. Raises OSError for neither."""
+    try:
+        is_long = path.exists() and path.stat().st_size > SENDER_LOG_BYTES_MAX
+        return path.open("wb" if is_long else "ab")
+    except OSError:
+        return Path(os.devnull).open("ab")
+
+
 async def _code_of(process: subprocess.Popen[bytes]) -> int:
+    """Its exit code. Raises OSError where it cannot be waited for; then it was ended: another one does what it did."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
-    pidfd = os.pidfd_open(process.pid)
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        process.kill()
+        process.wait()
+        raise
     loop.add_reader(pidfd, over.set)
     try:
         await over.wait()

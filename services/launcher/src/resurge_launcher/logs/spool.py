@@ -18,6 +18,8 @@ from pathlib import Path
 OUT, NOTE, END, GONE = ".out", ".json", ".end", ".gone"
 CLOSING = "closing"
 """In the spool: no worker is started any more, so a sender that has sent all ends."""
+LOCK_NAME = "shipper.lock"
+"""In the spool: who holds its lock sends it."""
 PUNCH_BYTES = 1024 * 1024
 _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 _libc = ctypes.CDLL(None, use_errno=True)
