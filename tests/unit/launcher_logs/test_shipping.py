@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from resurge_launcher.logs import shipping
 from resurge_launcher.settings import LogPlan, LogWay
+from resurge_libs.testing.wait import wait_until
 
 FAILURES = 4
 
@@ -30,8 +31,7 @@ async def test_a_sender_that_cannot_be_started_is_tried_again_and_said_so_once(t
     shipping_here = shipping.LogShipping(settings, LogPlan(LogWay.DIRECT, tmp_path / "app.log", tmp_path / "spool"), 1)
     shipping_here.start()
     async with asyncio.timeout(20):
-        while not shipping_here.pids:  # noqa: ASYNC110  # another process decides
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(wait_until, lambda: shipping_here.pids, 20, "a sender")
         await shipping_here.stop()
     told = capsys.readouterr().err
     assert tries > FAILURES and told.count("sender_not_started") == 1 and "temporarily unavailable" in told
