@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from resurge_libs.core.lease import Lease
 from resurge_rendezvous.core import (
+    budgets,
     clearing,
     drains,
     endings,
@@ -255,10 +256,30 @@ GUARDS: tuple[Edit, ...] = (
     Edit(
         "ranks are held before all have offered",
         drains._agree,
-        "if not known or len(known) < len(said):",
-        "if not known:",
+        "if known == 0 or known < len(d.seen.unfinished):",
+        "if known == 0:",
     ),
-    Edit("ranks stop before all are held", drains._agree, "all(one.held == hold for one in known)", "True"),
+    Edit("ranks stop before all are held", drains._agree, "counts.holding(hold) == known", "True"),
+    Edit(
+        "a drain has no restart that was given back",
+        drains._has_restart,
+        "may_restart_for(d.job, d.spec, cause_of(Reason.NODE_LEFT))",
+        "d.job.restarts_spent < d.spec.max_restarts",
+    ),
+    Edit(
+        "restarts given back are not left",
+        budgets.budget_of,
+        "max_restarts, spent, job.refunded",
+        "max_restarts, spent, 0",
+    ),
+    Edit("a bound of a cause is none", budgets.may_restart_for, "bound.is_exhausted", "False"),
+    Edit(
+        "an offer that changes counts twice",
+        drains._counts,
+        "counts.changed(was, now)",
+        "counts.changed(None, now)",
+    ),
+    Edit("whoever lost its seat has offered", losses.lose, "d.restated[node] = None", "pass"),
     # the store and orders
     Edit("a repeated write is written again", store.on_store, "if known is not None:", "if False:"),
     Edit(

@@ -17,6 +17,8 @@ P    the count of cycles without progress is right at every check, and ends the 
      (progress_oracle.py)
 S11  a launcher that has control when the job ends exits with the job's code
 stop the ranks of a generation that were told to stop were told so after one and the same step
+drain a job is preempted by one node's drain only when no restart, or too few other nodes, were left; the offers
+     of where to stop are counted right (drain_oracle.py)
 S13  while nothing failed, no launcher signals a worker, whatever becomes of the services
 The accounts of the ledger sum up to its wall time after each entry.
 Not checked here: S12 (no log aggregator yet).
@@ -37,6 +39,7 @@ from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_NO_RESTART
 from resurge_rendezvous.core import model as rm
 from tests.sim.budget_oracle import BudgetOracle
+from tests.sim.drain_oracle import DrainOracle
 from tests.sim.exclusions import Exclusions
 from tests.sim.progress_oracle import ProgressOracle
 from tests.sim.stop_oracle import StopOracle
@@ -79,6 +82,7 @@ class Oracle:
         self.budgets = BudgetOracle(self)
         self.commits = 0
         self.stopping = StopOracle(self.fail)
+        self.drains = DrainOracle(self)
         self.records: list[rm.RecoveryRecord] = []
         self.decision: rm.TerminalDecision | None = None
         """The end of the present attempt."""
@@ -99,6 +103,7 @@ class Oracle:
             self.fail("S2", f"generation fell from {before.durable.generation} to {generation}")
         if step.state.durable is not before.durable and not step.facts and step.state.durable != before.durable:
             self.fail("S10", f"the durable state changed without a fact at {type(event).__name__}")
+        self.drains.counts(step.state)
 
     def durable(self, service: Service, step: Step[Any], replayed: rm.Job) -> None:
         """An entry is durable: from here on it holds."""
@@ -110,6 +115,7 @@ class Oracle:
                 self.world.log("rdzv", f"{type(fact).__name__}: {step.reason}")
             self._fact(fact, live)
         self.budgets.check(live)
+        self.drains.durable(step)
         self._time(live)
 
     def _fact(self, fact: Any, live: rm.Job) -> None:
@@ -286,11 +292,9 @@ class Oracle:
         for start, end in sorted((float(span.start), float(span.end)) for span in record.spans):
             begin, stop = max(start, at), min(end, float(record.end))
             covered, at = covered + max(0.0, stop - begin), max(at, stop)
-        share = covered / (record.end - record.start)
-        if share < LEAST_COVERAGE:
-            self.fail(
-                "record", f"the spans of {record.incident} cover {share:.0%} of {record.end - record.start:.2f} s"
-            )
+        whole_s = record.end - record.start
+        if covered / whole_s < LEAST_COVERAGE:
+            self.fail("record", f"the spans of {record.incident} cover {covered / whole_s:.0%} of {whole_s:.2f} s")
 
     def _learned(self, launcher: Launcher) -> None:
         if launcher.exit is None or self.journal_was_lost:

@@ -9,7 +9,9 @@ import pytest
 
 from resurge_launcher.core import stops
 from resurge_libs.core.reasons import Reason
+from tests.sim.hunting import EDITS
 from tests.sim.model_worker import Habits
+from tests.sim.oracle import Violation
 from tests.sim.world import World
 
 FAST = Habits(step_s=0.05, survivors_raise=False, start_s=0.2, save_s=0.3)
@@ -116,6 +118,29 @@ def test_a_spare_takes_the_place_of_the_node_that_leaves_and_no_step_is_lost(see
     assert len(stopped) == 4 and set(stopped.values()) == {world.crowd.checkpoint_step}
     assert member not in {str(a.node) for a in world.oracle.formed[2].assignments}
     world.run_until_quiet(60.0).oracle.check()
+
+
+def drained_after_a_refund(seed: int) -> World:
+    """A world whose one restart was spent and given back, and then a member is told to leave while there is a spare."""
+    world, chance = training(seed, min_nodes=2, max_restarts=1, refund_after_s=5.0)
+    world.crash(str(world.oracle.formed[1].assignments[0].node))
+    world.run_until(lambda: world.job.refunded == 1, 60.0)
+    member = chance.choice([str(a.node) for a in world.oracle.formed[2].assignments])
+    world.signal_launcher(member, SIGTERM, world.now_s + chance.uniform(0.0, 1.0))
+    return world.run_until(lambda: len(world.oracle.formed) == 3 or world.oracle.decision is not None, 30.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_restart_that_was_given_back_lets_a_drained_job_go_on(seed: int):
+    world = drained_after_a_refund(seed)
+    assert world.oracle.decision is None
+    world.run_until_quiet(60.0).oracle.check()
+
+
+def test_an_end_that_was_not_needed_is_seen():
+    fault = next(edit for edit in EDITS if edit.name == "a drain has no restart that was given back")
+    with fault.put_in(), pytest.raises(Violation, match="preempted with 1 restarts left"):
+        drained_after_a_refund(0)
 
 
 @pytest.mark.parametrize("node", [None, "n1"])

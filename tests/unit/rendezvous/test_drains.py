@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from resurge_libs.core.budget import RestartRules
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import NodeId, Rank, RequestId
 from resurge_libs.core.reasons import Reason
-from resurge_rendezvous.core.model import DrainAsked, Draining, ExitRecord, NodePhase, Stop, StopPhase
+from resurge_rendezvous.core.model import DrainAsked, Draining, ExitRecord, NodePhase, Park, Stop, StopPhase
+from resurge_rendezvous.core.shards import ShardMap
 from tests.unit.rendezvous.desk import LIMITS, Desk, spec, started
 
 
@@ -64,6 +67,35 @@ def test_a_rank_that_was_faster_moves_the_border_for_all():
     assert told(d) == [Stop(StopPhase.DECIDED, 15)] * 2
 
 
+def test_a_node_that_speaks_twice_holds_once_and_one_that_takes_its_offer_back_is_waited_for():
+    d = started()
+    notice(d, "n0", offer=10)
+    says(d, "n1", offer=12)
+    notice(d, "n0", offer=10, held=12)
+    notice(d, "n0", offer=11, held=12)
+    assert told(d) == [Stop(StopPhase.HOLD, 12)] * 2
+    notice(d, "n0")
+    says(d, "n1", offer=12, held=12)
+    assert told(d) == [Stop(StopPhase.HOLD, 12)] * 2
+    notice(d, "n0", offer=11, held=12)
+    assert told(d) == [Stop(StopPhase.DECIDED, 12)] * 2
+
+
+def test_a_node_that_is_lost_meanwhile_no_longer_holds():
+    d = Desk(spec(min_nodes=3))
+    d.join("n0", "n1", "n2")
+    d.proven("n0", "n1", "n2")
+    d.finish("n2")  # from here on a loss waits: it may be the end of the job
+    notice(d, "n0", offer=10)
+    says(d, "n1", offer=12)
+    says(d, "n1", offer=12, held=12)
+    d.close("n1")
+    d.wait(LIMITS.stream_loss_limit_s + 0.1, ("n0", "n2"))
+    assert d.job.nodes.get("n1").lost is not None and d.stage == "Running"
+    notice(d, "n0", offer=10, held=12)
+    assert d.run_of("n0").stop == Stop(StopPhase.HOLD, 12), "nobody knows whether the ranks of n1 have passed it"
+
+
 def test_where_no_rank_reports_steps_all_stop_at_once():
     d = started()
     notice(d, "n0", offer=0)
@@ -113,6 +145,86 @@ def test_without_a_restart_left_a_spare_does_not_help():
     stops(d, "n0")
     stops(d, "n1")
     assert d.told("n2") == "EXIT 143"
+
+
+def test_a_restart_that_was_given_back_is_one_that_is_left():
+    d = started(Desk(spec(max_restarts=1, restarts=RestartRules((), 100.0))), "n2")
+    d.crash("n0")
+    d.verdict()
+    d.down("n0", "n1")
+    d.wait(30.0, ("n0", "n1", "n2"))
+    d.proven("n0", "n1")
+    d.wait(120.0, ("n0", "n1", "n2"))
+    assert (d.job.restarts_spent, d.job.refunded) == (1, 1)
+    agreed(d)
+    stops(d, "n0")
+    stops(d, "n1")
+    assert d.stage == "Fenced", "the spare takes the place with the restart that was given back"
+
+
+@pytest.mark.parametrize("cause, stage", [(FaultCause.NODE, "Ended"), (FaultCause.SIGNAL, "Fenced")])
+def test_of_the_bounds_of_single_causes_that_of_nodes_that_leave_counts(cause: FaultCause, stage: str):
+    d = agreed(started(Desk(spec(restarts=RestartRules(((cause, 0),)))), "n2"))
+    stops(d, "n0")
+    stops(d, "n1")
+    assert d.stage == stage
+    if stage == "Ended":
+        assert d.told("n1") == "EXIT 143"
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries of tables of nodes are looked at from now on, in a list of one."""
+    count = [0]
+    get, values, names = ShardMap.get, ShardMap.values, ShardMap.__iter__
+
+    def one(self: ShardMap, key: str) -> object:
+        count[0] += 1
+        return get(self, key)
+
+    def every(right):
+        def counted(self: ShardMap):
+            for entry in right(self):
+                count[0] += 1
+                yield entry
+
+        return counted
+
+    monkeypatch.setattr(ShardMap, "get", one)
+    monkeypatch.setattr(ShardMap, "values", every(values))
+    monkeypatch.setattr(ShardMap, "__iter__", every(names))
+    return count
+
+
+def test_an_agreement_of_many_nodes_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPatch):
+    names = [f"n{number}" for number in range(2000)]
+    d = Desk(spec(min_nodes=2000, max_nodes=2000), check=False)
+    d.join(*names)
+    d.proven(*names)
+    count = looks(monkeypatch)
+    notice(d, "n0", offer=10)
+    for node in names[1:]:
+        says(d, node, offer=10)
+    notice(d, "n0", offer=10, held=10)
+    for node in names[1:]:
+        says(d, node, offer=10, held=10)
+    assert d.run_of("n7").stop == Stop(StopPhase.DECIDED, 10)
+    assert count[0] < 60 * len(names), f"{count[0]} looks for {2 * len(names)} reports"
+
+
+def test_the_nodes_that_stopped_for_a_drain_look_at_each_other_no_more_than_a_few_times(monkeypatch):
+    names = [f"n{number}" for number in range(2000)]
+    d = Desk(spec(min_nodes=1999, max_nodes=2000), check=False)
+    d.join(*names)
+    assert isinstance(d.goals["n1999"], Park)
+    d.proven(*names[:-1])
+    d.ask(DrainAsked(d.stamp(), RequestId("r"), NodeId("n0"), "maintenance"))  # no rank asks: they are fenced at once
+    assert d.stage == "Fenced" and d.job.drain is not None
+    d.verdict()
+    count = looks(monkeypatch)
+    for node in names[1:-1]:
+        d.tell(node, NodePhase.TEARING_DOWN, 1)
+    assert d.stage == "Fenced"
+    assert count[0] < 60 * len(names), f"{count[0]} looks for {len(names)} reports"
 
 
 def test_a_spare_waits_while_others_save():

@@ -37,6 +37,10 @@ class Draft:
         self.limits = settings.limits_for(self.job.spec)
         self.facts: list[Fact] = []
         """Of the event at hand."""
+        self.restated: dict[str, None] = {}
+        """Nodes whose seat changed since a drain was last settled."""
+        self.told_to_go = False
+        """Somebody was told to leave by the event at hand."""
         self._earlier: list[Fact] = []
         self.actions: list[Action] = []
         self.because = Because(Reason.NOTHING_CHANGED)
@@ -49,7 +53,7 @@ class Draft:
         """The next of several events: what the one before wanted told is told first."""
         self._tell_touched()
         self._earlier += self.facts
-        self.facts = []
+        self.facts, self.told_to_go = [], False
         self.stamp, self.because = stamp, Because(Reason.NOTHING_CHANGED)
         self.limits = self.settings.limits_for(self.job.spec)
 
@@ -86,12 +90,18 @@ class Draft:
     def put_seat(self, seat: Seat) -> None:
         """Set one node's seat; a lease that may end earlier than all others brings the sweep forward."""
         self.see(seats=self.seen.seats.put(seat.node, seat))
+        self.restated[seat.node] = None
         due = earliest(self.lease_end(seat), seat.predecessor_until)
         if due is not None and (self.seen.timers.sweep_at is None or due < self.seen.timers.sweep_at):
             self.set_timers(sweep_at=due)
 
+    def drop_seat(self, node: str) -> None:
+        """A node has no seat any more."""
+        self.see(seats=self.seen.seats.drop(node))
+        self.restated[node] = None
+
     def put_seats(self, seats: Sequence[tuple[str, Seat]]) -> None:
-        """Set the seats of many nodes."""
+        """Set the seats of many nodes that have said nothing new."""
         if not seats:
             return
         self.see(seats=self.seen.seats.put_all(seats))

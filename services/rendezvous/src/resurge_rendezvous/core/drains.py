@@ -12,13 +12,15 @@ where it leads.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from signal import SIGTERM
 
-from resurge_libs.core.budget import Budget
+from resurge_libs.core.fault_cause import cause_of
 from resurge_libs.core.ids import NodeId
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.budgets import may_restart_for
 from resurge_rendezvous.core.capacity import could_take_part
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drain_state import Drain
@@ -26,7 +28,9 @@ from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.faults import fence
 from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Gathering, Proving, Running, Unopened
 from resurge_rendezvous.core.limits import agreement_limit_s
+from resurge_rendezvous.core.offers import StepCounts, counted
 from resurge_rendezvous.core.presence import Seat
+from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import Draining
 
 SIGNAL_EXIT_BASE = 128
@@ -34,6 +38,7 @@ SIGNAL_EXIT_BASE = 128
 
 def told_to_leave(d: Draft, seat: Seat) -> None:
     """A launcher was told to leave: it has notice, or is leaving already, with what its workers save by themselves."""
+    d.told_to_go = True
     d.mark_ready(seat.node)
     draining = seat.observed.draining
     if seat.leaving is None and seat.notice is not None and draining.notice_signal is not None:
@@ -57,7 +62,7 @@ def order_drain(d: Draft, node: NodeId | None, signal: int, because: Because, gr
     if node is not None and node not in d.seen.members:
         return
     d.record(f.DrainOrdered(Drain(because, node, signal, running.generation, grace_s)))
-    d.see(stop_hold=None)
+    d.see(stop_hold=None, step_counts=None)
     d.set_timers(agree_at=after(d.now, agreement_limit_s(d.limits, grace_s)), drain_at=after(d.now, grace_s))
     d.touch_all()
 
@@ -76,16 +81,17 @@ def drain_node(d: Draft, node: NodeId | None, because: Because, grace_s: float) 
 
 def settle_drain(d: Draft) -> None:
     """Take a drain as far as it can go now."""
-    drain = d.job.drain
+    drain, restated = d.job.drain, d.restated
+    d.restated = {}
     if drain is None:
         return
     match d.job.stage:
         case Running() | Proving():
             if drain.stop_step is None:
-                _agree(d, drain)
+                _agree(d, drain, restated)
             if drain.told and len(d.seen.unfinished) == 0:
                 _conclude(d, drain)
-        case Fenced() | Gathering():
+        case Fenced() | Gathering() if d.facts or d.told_to_go:  # nothing else makes nodes, or restarts, fewer
             if drain.node is None or not _has_restart(d) or _could_come(d) < d.spec.min_nodes:
                 _preempt(d, drain.because, drain.signal)
         case _:
@@ -95,12 +101,12 @@ def settle_drain(d: Draft) -> None:
 # --- the agreement ---
 
 
-def _agree(d: Draft, drain: Drain) -> None:
-    said = [_said(d, node, drain) for node in d.seen.unfinished]
-    known = [one for one in said if one is not None and one.offer is not None]
-    if not known or len(known) < len(said):
+def _agree(d: Draft, drain: Drain, restated: Iterable[str]) -> None:
+    counts = _counts(d, drain, restated)
+    known = len(d.seen.offers)
+    if known == 0 or known < len(d.seen.unfinished):
         return
-    border = _highest(known)
+    border = counts.highest
     hold = d.seen.stop_hold
     if border == 0:
         _decide(d, drain, 0, "no rank reports its steps: each stops when it asks next")
@@ -108,8 +114,32 @@ def _agree(d: Draft, drain: Drain) -> None:
         d.see(stop_hold=border)
         d.touch_all()
         d.because = Because(Reason.DRAINING, f"all nodes are asked to hold their ranks at step {border}")
-    elif all(one.held == hold for one in known):
-        _decide(d, drain, hold, f"no rank of {len(known)} nodes had passed step {hold}")
+    elif counts.holding(hold) == known:
+        _decide(d, drain, hold, f"no rank of {known} nodes had passed step {hold}")
+
+
+def _counts(d: Draft, drain: Drain, restated: Iterable[str]) -> StepCounts:
+    """What all nodes say, from what was known and who has news; collected whole where nothing is known."""
+    counts = d.seen.step_counts
+    if counts is None or counts.generation != drain.generation:
+        found = ((node, _offer(d, node, drain)) for node in d.seen.unfinished)
+        d.see(offers=ShardMap.of((node, said) for node, said in found if said is not None))
+        counts = counted(drain.generation, d.seen.offers)
+    else:
+        for node in restated:
+            was = d.seen.offers.get(node)
+            now = _offer(d, node, drain) if node in d.seen.unfinished else None
+            if now != was:
+                counts = counts.changed(was, now)
+                d.see(offers=d.seen.offers.drop(node) if now is None else d.seen.offers.put(node, now))
+    if counts is not d.seen.step_counts:
+        d.see(step_counts=counts)
+    return counts
+
+
+def _offer(d: Draft, node: str, drain: Drain) -> Draining | None:
+    said = _said(d, node, drain)
+    return said if said is not None and said.offer is not None else None
 
 
 def _said(d: Draft, node: str, drain: Drain) -> Draining | None:
@@ -117,10 +147,6 @@ def _said(d: Draft, node: str, drain: Drain) -> Draining | None:
     if seat is None or seat.observed.generation != drain.generation:
         return None
     return seat.observed.draining
-
-
-def _highest(said: list[Draining]) -> int:
-    return max(max(one.offer or 0, one.held or 0) for one in said)
 
 
 def _all_ask(d: Draft, drain: Drain) -> bool:
@@ -132,6 +158,7 @@ def _decide(d: Draft, drain: Drain, step: int, sentence: str) -> None:
     because = Because(Reason.STOP_AGREED, sentence)
     d.record(f.StopAgreed(drain.generation, step, because))
     d.set_timers(agree_at=None)
+    d.see(offers=ShardMap(), step_counts=None)
     d.touch_all()
     d.because = because
 
@@ -141,9 +168,9 @@ def agreement_over(d: Draft) -> None:
     drain = d.job.drain
     if drain is None or drain.stop_step is not None or d.job.running_formation is None:
         return
-    said = [one for node in d.seen.unfinished if (one := _said(d, node, drain)) is not None and one.offer is not None]
-    step = d.seen.stop_hold if d.seen.stop_hold is not None else _highest(said) if said else 0
-    missing = len(d.seen.unfinished) - len(said)
+    counts = _counts(d, drain, d.restated)
+    step = d.seen.stop_hold if d.seen.stop_hold is not None else counts.highest
+    missing = len(d.seen.unfinished) - len(d.seen.offers)
     _decide(d, drain, step, f"{missing} nodes did not agree within {agreement_limit_s(d.limits, drain.grace_s):g} s")
 
 
@@ -186,7 +213,7 @@ def _preempt(d: Draft, because: Because, signal: int) -> None:
 
 
 def _has_restart(d: Draft) -> bool:
-    return not Budget(d.spec.max_restarts, min(d.job.restarts_spent, d.spec.max_restarts)).is_exhausted
+    return may_restart_for(d.job, d.spec, cause_of(Reason.NODE_LEFT))
 
 
 def _could_come(d: Draft) -> int:

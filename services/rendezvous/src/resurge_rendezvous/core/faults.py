@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from resurge_libs.core.budget import CauseBudget
 from resurge_libs.core.fault_cause import cause_of
 from resurge_libs.core.ids import IncidentId, NodeId, Rank
 from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.budgets import cause_budget_of
 from resurge_rendezvous.core.capacity import nodes_available
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
@@ -169,7 +169,6 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
 def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:
     wall = d.stamp.wall
     cause = min(faults, key=cause_order).trouble
-    allowed = d.spec.restarts.allowed_for(cause)
     return IncidentView(
         job=d.spec.job_id,
         attempt=d.job.attempt,
@@ -192,6 +191,6 @@ def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults:
         culprit=culprit_view(d, formation, faults),
         restarts_refunded=d.job.refunded,
         cause=cause,
-        cause_budget=None if allowed is None else CauseBudget(cause, allowed, d.job.spent_on(cause)),
+        cause_budget=cause_budget_of(d.job, d.spec, cause),
         backoff=d.spec.restarts.backoff,
     )

@@ -63,6 +63,7 @@ def lose(d: Draft, seat: Seat, because: Because) -> FaultRecord | None:
     d.record(f.NodeLost(node, because))
     seats = d.seen.seats
     seats = seats.put(node, replace(seat, lease=None, doomed=None)) if seat.stream is not None else seats.drop(node)
+    d.restated[node] = None
     d.see(seats=seats, busy=d.seen.busy.drop(node), ready=d.seen.ready.drop(node))
     acknowledged(d, seat)
     d.touch(node)

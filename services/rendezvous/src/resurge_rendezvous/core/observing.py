@@ -182,7 +182,7 @@ def on_closed(d: Draft, event: StreamClosed) -> None:
     closed_at = d.now if event.by_peer else None
     seat = replace(known, stream=None, sent=None, closed_by_peer_at=closed_at, silent_since=d.stamp.wall)
     if seat.lease is None:
-        d.see(seats=d.seen.seats.drop(seat.node))  # it was lost already; its entry remembers it
+        d.drop_seat(seat.node)  # it was lost already; its entry remembers it
     else:
         d.put_seat(seat)
     d.mark_ready(seat.node)

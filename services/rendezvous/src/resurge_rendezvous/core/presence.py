@@ -16,8 +16,9 @@ from resurge_libs.core.lease import Lease
 from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
+from resurge_rendezvous.core.offers import StepCounts
 from resurge_rendezvous.core.shards import ShardMap
-from resurge_rendezvous.core.values import Goal, MilestoneKind, NodePhase, Observed
+from resurge_rendezvous.core.values import Draining, Goal, MilestoneKind, NodePhase, Observed
 
 NOTHING_OBSERVED = Observed(NodePhase.UNKNOWN)
 
@@ -184,6 +185,10 @@ class Presence:
     """Of the ledger, not journaled yet."""
     last_step: int | None = None
     """The highest step that an exit record of the newest generation names."""
+    offers: ShardMap[Draining] = field(default_factory=ShardMap)
+    """What unfinished nodes that have offered say, while a step to stop at is agreed on."""
+    step_counts: StepCounts | None = None
+    """Of those offers; None where they are still to be collected from the seats."""
 
 
 class OpenPresence(Presence):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from resurge_libs.core.budget import Budget
 from resurge_libs.core.end_cause import EndCause, end_cause_of
 from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, NoRestart, Verdict, VerdictKind, default_verdict
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.budgets import budget_of
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import VerdictArrived, VerdictUnavailable
@@ -105,11 +105,10 @@ def _held(d: Draft, incident: Incident, verdict: Verdict) -> Verdict:
         return replace(
             verdict, kind=VerdictKind.STOP, because=latched, exit_code=d.job.no_restart.exit_code, delay_s=0.0
         )
-    refunded = d.job.refunded
-    budget = Budget(d.spec.max_restarts, min(d.job.restarts_spent, d.spec.max_restarts + refunded), refunded)
+    budget = budget_of(d.job, d.spec)
     bound = incident.view.cause_budget
     if budget.is_exhausted:
-        back = f" and {refunded} given back" if refunded else ""
+        back = f" and {budget.refunded} given back" if budget.refunded else ""
         spent = f"{d.job.restarts_spent} of {d.spec.max_restarts} restarts are spent{back}"
     elif bound is not None and bound.is_exhausted:
         spent = f"{bound.spent} of {bound.allowed} restarts for cause {bound.cause} are spent"

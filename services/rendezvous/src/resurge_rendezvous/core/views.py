@@ -11,13 +11,13 @@ from resurge_libs.core.ids import Cycle, FencingToken, Generation, Incarnation, 
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.budgets import cause_budgets_of
 from resurge_rendezvous.core.exclusions import every_exclusion, offence_counts, offences_of
 from resurge_rendezvous.core.job import (
     Assignment,
     Ended,
     Fenced,
     Gathering,
-    Job,
     Proving,
     RecommendationTally,
     RecoveryRecord,
@@ -125,13 +125,8 @@ def job_view(state: RdzvState) -> JobView:
         progress=job.progress,
         exclusions=every_exclusion(job),
         restarts_refunded=job.refunded,
-        cause_budgets=_cause_budgets(job),
+        cause_budgets=cause_budgets_of(job, job.spec) if job.spec is not None else (),
     )
-
-
-def _cause_budgets(job: Job) -> tuple[CauseBudget, ...]:
-    bounds = job.spec.restarts.by_cause if job.spec is not None else ()
-    return tuple(CauseBudget(cause, allowed, job.spent_on(cause)) for cause, allowed in bounds)
 
 
 def _phase(state: RdzvState) -> tuple[JobPhase, Because]:
