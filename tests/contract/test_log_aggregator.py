@@ -14,6 +14,7 @@ from resurge_libs.hosting.module import ModulePorts
 from resurge_libs.rpc.errors import problem_of
 from resurge_libs.rpc.interceptors import RefusalInterceptor
 from resurge_libs.testing.memory_channel import MemoryChannel, MemoryServer
+from resurge_log_aggregator import servicer
 from resurge_log_aggregator.module import LogAggregatorModule
 from resurge_log_aggregator.settings import LogSettings
 from resurge_log_aggregator.writer import SyncMode
@@ -235,6 +236,23 @@ async def test_a_follower_of_all_goes_on_with_the_next_cycle(tmp_path):
             if part.text == b"next\n":
                 break
         assert b"".join(heard).endswith(b"0: c\nnext\n")
+
+
+async def test_a_follower_of_all_leaves_a_cycle_whose_end_never_comes_for_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(servicer, "LATER_AFTER_S", 0.3)
+    async with Bench(tmp_path) as stub:
+        sender = await filled(stub)  # no rank of it ends: its node is gone
+        heard: list[bytes] = []
+        call = stub.Tail(logs_pb2.TailRequest(kind=logs_pb2.LOG_KIND_APPLICATION, follow=True), timeout=LIMIT_S)
+        async for part in call:
+            heard.append(part.text)
+            if part.text.endswith(b"0: c\n"):
+                sender.open(5, source(0, cycle=1))
+                sender.block(5, 0, b"next\n")
+                sender.block(0, 15, b"0: late\n")
+            if part.text == b"next\n":
+                break
+        assert b"".join(heard).endswith(b"0: c\n0: late\nnext\n"), "what comes late is not passed by"
 
 
 async def test_an_unknown_cycle_is_named_with_those_that_are_there(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from resurge_api.logs.v1 import logs_pb2
 from resurge_libs.testing.wait import wait_until
 from resurge_log_aggregator import writer
 from resurge_log_aggregator.log_file import LogFile
@@ -150,3 +151,48 @@ async def test_a_disk_that_hangs_is_named_and_gone_on_with(tmp_path, monkeypatch
         answers.set()
         await sender.hear(lambda: sender.durable.get(0) == 8 and sender.trouble == "")
     assert (tmp_path / "app_cycle0.log").read_bytes() == b"0: kept\n"
+
+
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), ValueError("a mistake of ours")])
+async def test_a_file_that_cannot_be_written_holds_up_no_other(tmp_path, monkeypatch, problem):
+    """As of a launcher log on a full disk."""
+    real, is_full = LogFile.append, True
+
+    def append(file: LogFile, entries: object) -> None:
+        if is_full and file.path.name == "launcher.log":
+            raise problem
+        real(file, entries)
+
+    monkeypatch.setattr(LogFile, "append", append)
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
+    async with Bench(tmp_path, launcher_log=str(tmp_path / "launcher.log")) as stub:
+        sender = sender_of(stub)
+        sender.open(9, source(0, kind=logs_pb2.LOG_KIND_LAUNCHER, generation=0))
+        sender.block(9, 0, b"started\n")
+        await sender.hear(lambda: "launcher.log cannot be written" in sender.trouble)
+        sender.open(0, source(0))
+        for number in range(3):
+            sender.block(0, number * 5, b"0: %d\n" % number)
+        await sender.hear(lambda: sender.durable.get(0) == 15)
+        assert sender.durable.get(9, 0) == 0 and sender.trouble
+        is_full = False
+        await sender.hear(lambda: sender.durable.get(9) == 8 and not sender.trouble)
+    assert (tmp_path / "launcher.log").read_bytes() == b"started\n"
+
+
+async def test_a_thread_that_fails_says_so_and_goes_on(tmp_path, monkeypatch, capsys):
+    real, failures = writer.Writer._next_group, iter([True])
+
+    def next_group(self: writer.Writer) -> object:
+        if next(failures, False):
+            raise RuntimeError("a mistake of ours")
+        return real(self)
+
+    monkeypatch.setattr(writer.Writer, "_next_group", next_group)
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
+    async with Bench(tmp_path) as stub:
+        sender = sender_of(stub)
+        sender.open(0, source(0))
+        sender.block(0, 0, b"0: kept\n")
+        await sender.hear(lambda: sender.durable.get(0) == 8)
+    assert "log_thread_failed" in capsys.readouterr().err

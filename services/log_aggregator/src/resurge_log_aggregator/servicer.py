@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from resurge_log_aggregator.push import PushStream
 from resurge_log_aggregator.reading import LogReader, Part, Wanted
 
 WAIT_MAX_S = 600.0
+LATER_AFTER_S = 3.0
+"""A follower leaves a file that nobody has ended when there is a later one and so long nothing new was in it."""
 WAIT_RESERVE_S = 0.1
 """Kept back of a waiter's deadline, so that "not yet" reaches it in time."""
 
@@ -65,7 +68,7 @@ class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
                 if not request.follow:
                     raise BadRequest.of("cycle", f"no such log is here; there are: {self._known()}")
             else:
-                later = [key for key in self._book.logs() if key.kind is kind and key > done]
+                later = self._later(done)
                 if later:
                     return later[0]
             await changed.wait()
@@ -84,18 +87,33 @@ class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
             if last:
                 for part in await loop.run_in_executor(None, functools.partial(reader.last, last)):
                     yield part
+            quiet_since, is_late = loop.time(), False
             while True:
                 changed = self._book.changed(key if names_one else None)
                 parts = await loop.run_in_executor(None, reader.more)
                 for part in parts:
                     yield part
                 if parts:
+                    quiet_since, is_late = loop.time(), False
                     continue
+                if is_late:
+                    return
                 if not follow or self._is_over(key):
                     return
-                await changed.wait()
+                if names_one or not self._later(key):
+                    await changed.wait()
+                    quiet_since = loop.time()
+                    continue
+                # a node of this cycle may be gone for good: its end would never come
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), max(0.0, quiet_since + LATER_AFTER_S - loop.time()))
+                if loop.time() >= quiet_since + LATER_AFTER_S:
+                    is_late = True
         finally:
             reader.close()
+
+    def _later(self, done: LogKey) -> list[LogKey]:
+        return [key for key in self._book.logs() if key.kind is done.kind and key > done]
 
     def _is_over(self, key: LogKey) -> bool:
         state = self._book.state(key)

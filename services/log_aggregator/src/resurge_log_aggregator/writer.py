@@ -1,21 +1,23 @@
 """The two threads that touch the disk: one appends, one syncs. A disk that fails or hangs costs them, nobody else.
 
-Appending goes on in the order of arrival. What cannot be written is kept and tried again, as often as it takes; who
-asks is told why. Decides nothing about blocks: each was placed before it came here.
+Into each file blocks go in the order of arrival, and files take turns. What cannot be written is kept and tried again,
+as often as it takes, while other files go on; who asks is told why. Decides nothing about blocks: each was placed
+before it came here.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import SourceKey
-from resurge_log_aggregator.index import NotAnIndex
 from resurge_log_aggregator.log_file import Entry, LogFile, Reached
 
 RETRY_S = 1.0
@@ -53,12 +55,23 @@ Told = Callable[[LogFile, Mapping[SourceKey, Reached], bool], None]
 """What was written of a file, and whether it is durable. Called on a thread of the writer."""
 
 
+@dataclass(slots=True)
+class _Queue:
+    """What waits for one file."""
+
+    file: LogFile
+    entries: deque[Entry] = field(default_factory=deque)
+    not_before: float = 0.0
+    """Of the monotonic clock: it failed, and is tried again then."""
+
+
 class Writer:
     """Appends what it is given. Started once, stopped once."""
 
     def __init__(self, rules: WriterRules, told: Told, trouble_changed: Callable[[], None]) -> None:
         self._rules, self._told, self._trouble_changed = rules, told, trouble_changed
-        self._queue: deque[tuple[LogFile, Entry]] = deque()
+        self._queues: dict[int, _Queue] = {}
+        """By file; in the order in which they are looked at."""
         self._wake = threading.Condition()
         self._sync_wake = threading.Event()
         self._queued_bytes = 0
@@ -69,8 +82,24 @@ class Writer:
         self._stopping = False
         self._files: dict[int, LogFile] = {}
         self._troubles: dict[str, str] = {}
-        self._appender = threading.Thread(target=self._append_all, name="resurge-log-append", daemon=True)
-        self._syncer = threading.Thread(target=self._sync_all, name="resurge-log-sync", daemon=True)
+        self._appender = self._thread("append", self._append_all)
+        self._syncer = self._thread("sync", self._sync_all)
+
+    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        def root() -> None:
+            while True:
+                try:
+                    return work()
+                except Exception as error:  # task root: what one block or file does must not end all logging unseen
+                    sentence = f"log {name} failed and is tried again: {error!r}"
+                    log.event("log_thread_failed", sentence=sentence, traceback=traceback.format_exc())
+                    self._busy_since = self._syncing_since = None
+                    self._note(name, sentence)
+                if self._wait_or_stop(RETRY_S):
+                    return None
+                self._note(name, None)
+
+        return threading.Thread(target=root, name=f"resurge-log-{name}", daemon=True)
 
     def start(self) -> None:
         """Begin."""
@@ -85,7 +114,7 @@ class Writer:
     def put(self, file: LogFile, entries: Sequence[Entry]) -> None:
         """Have blocks appended, in this order."""
         with self._wake:
-            self._queue.extend((file, entry) for entry in entries)
+            self._queues.setdefault(id(file), _Queue(file)).entries.extend(entries)
             self._queued_bytes += sum(entry.head.size for entry in entries)
             self._wake.notify()
 
@@ -116,7 +145,7 @@ class Writer:
         self._appender.join(max(0.0, give_up_at - time.monotonic()))
         self._sync_wake.set()
         self._syncer.join(max(0.0, give_up_at - time.monotonic()))
-        return not self._queue and not any(file.is_dirty for file in self._files.values())
+        return not self._queues and not any(file.is_dirty for file in self._files.values())
 
     # --- appending ---
 
@@ -125,47 +154,56 @@ class Writer:
             group = self._next_group()
             if group is None:
                 return
-            file, entries = group
+            queue, entries = group
             self._busy_since = time.monotonic()
-            problem = self._append(file, entries)
+            problem = self._append(queue.file, entries)
             self._busy_since = None
-            self._note(f"append {file.path}", problem)
-            if problem is not None:
-                self._put_back(file, entries)
-                if self._wait_or_stop(RETRY_S):
-                    return
-                continue
-            size = sum(entry.head.size for entry in entries)
-            with self._wake:
-                self._queued_bytes -= size
-            self._told(file, _reached(entries), False)
-            self._unsynced_bytes += size
-            if self._does_not_wait() or self._unsynced_bytes >= SYNC_SOONER_BYTES:
-                self._unsynced_bytes = 0
-                self._sync_wake.set()
+            self._note(f"append {queue.file.path}", problem)
+            self._took(queue, entries, problem)
+            if problem is None:
+                self._written(queue.file, entries)
 
-    def _next_group(self) -> tuple[LogFile, list[Entry]] | None:
-        """The oldest blocks that go into one file, up to the first of another file."""
+    def _written(self, file: LogFile, entries: list[Entry]) -> None:
+        self._told(file, _reached(entries), False)
+        self._unsynced_bytes += sum(entry.head.size for entry in entries)
+        if self._does_not_wait() or self._unsynced_bytes >= SYNC_SOONER_BYTES:
+            self._unsynced_bytes = 0
+            self._sync_wake.set()
+
+    def _next_group(self) -> tuple[_Queue, list[Entry]] | None:
+        """The oldest blocks of the file whose turn it is; None at the end, when none is left that can be written."""
         with self._wake:
-            while not self._queue:
+            while True:
+                now = time.monotonic()
+                ready = next((queue for queue in self._queues.values() if queue.not_before <= now), None)
+                if ready is not None:
+                    return ready, list(itertools.islice(ready.entries, GROUP_MAX))
                 if self._stopping:
                     return None
-                self._wake.wait()
-            file = self._queue[0][0]
-            entries: list[Entry] = []
-            while self._queue and self._queue[0][0] is file and len(entries) < GROUP_MAX:
-                entries.append(self._queue.popleft()[1])
-            return file, entries
+                again = min((queue.not_before for queue in self._queues.values()), default=None)
+                self._wake.wait(None if again is None else max(0.0, again - now))
 
-    def _put_back(self, file: LogFile, entries: list[Entry]) -> None:
+    def _took(self, queue: _Queue, entries: list[Entry], problem: str | None) -> None:
+        """Put the file behind the others, without what was written; one that failed has its turn later."""
         with self._wake:
-            self._queue.extendleft((file, entry) for entry in reversed(entries))
+            del self._queues[id(queue.file)]
+            if problem is not None:
+                queue.not_before = time.monotonic() + RETRY_S
+            else:
+                queue.not_before = 0.0
+                for entry in entries:
+                    queue.entries.popleft()
+                    self._queued_bytes -= entry.head.size
+            if queue.entries:
+                self._queues[id(queue.file)] = queue
 
     def _append(self, file: LogFile, entries: list[Entry]) -> str | None:
         try:
             file.append(entries)
         except OSError as error:
             return f"{file.path} cannot be written: {error.strerror}"
+        except Exception as error:  # task root: one file in trouble is not the others
+            return f"{file.path} cannot be written: {error!r}"
         return None
 
     # --- syncing ---
@@ -203,9 +241,9 @@ class Writer:
             if self._rules.sync is not SyncMode.NONE:
                 file.sync()
                 file.mark(position)
-        except (OSError, NotAnIndex) as error:
+        except Exception as error:  # task root: one file in trouble is not the others
             file.give_back(dirty)
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            why = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
             self._note(f"sync {file.path}", f"{file.path} cannot be made durable: {why}")
             return
         finally:
