@@ -146,8 +146,8 @@ async def test_take_over_ends_the_older_launcher(launched: Launched):
     first = launched.process
     launched.start(FOREVER, "--take-over")
     await wait_until_async(lambda: first.poll() is not None, 10, "the older launcher's end")
-    assert first.returncode == 128 + signal.SIGTERM
-    assert not is_alive(pids[0])
+    assert first.returncode == -signal.SIGKILL
+    await wait_until_async(lambda: not is_alive(pids[0]), 10, "the end of its worker")
     await wait_until_async(lambda: len(launched.rendezvous.hellos) == 2, 10)
     assert launched.rendezvous.hellos[1].take_over
 

@@ -111,15 +111,13 @@ def _read(descriptor: int) -> NodeMemory:
 
 
 def _end(holder: NodeMemory, descriptor: int, limit_s: float) -> bool:
-    """End the holder by TERM, after the limit by KILL; True once the lock is ours. Only waits where it cannot be named
-    for sure: the file may be of another pid namespace, or its number may mean a later process by now."""
+    """Kill the holder; True once the lock is ours. Its workers die with it, and to the job it is a node that comes
+    back: TERM would give the job notice that the node is to be left. Only waits where it cannot be named for sure: the
+    file may be of another pid namespace, or its number may mean a later process by now."""
     pidfd = _pidfd_of(holder)
     if pidfd is None:
         return _wait(descriptor, limit_s)
     try:
-        kernel.send(pidfd, signal.SIGTERM)
-        if _wait(descriptor, limit_s):
-            return True
         kernel.send(pidfd, signal.SIGKILL)
         return _wait(descriptor, limit_s)
     finally:
