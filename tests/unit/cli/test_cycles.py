@@ -11,10 +11,11 @@ import pytest
 
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_launcher.cli import main
 from resurge_libs.obs import cycle_files
 from resurge_libs.obs.cycle_record import CycleEnd, CycleRecord, NodePlace, RankPlace
-from resurge_libs.rpc.records import append_recovery
+from resurge_libs.rpc.records import append_recovery, write_job
 from tests.recovery_sample import recovery
 
 BEGAN = 1_700_000_000.0
@@ -143,6 +144,13 @@ def test_of_several_jobs_one_must_be_named(capsys, root: Path):
 
 def at(wall: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(wall)) + f".{int(wall % 1 * 1000):03d}"
+
+
+def test_a_state_directory_means_its_own_job_where_others_have_records_beside(capsys, root: Path, state: Path):
+    put(root, record(0, job="another"))
+    write_job(state, rendezvous_pb2.Job(spec=attach_pb2.JobSpec(job_id="digits")))
+    assert main(["cycles", "--state-dir", str(state)]) == 0
+    assert "WORKER_SIGNAL" in capsys.readouterr().out
 
 
 def test_a_diagnosis_shows_first_fault_and_cascade_logs_ranks_and_steps(capsys, state: Path, tmp_path: Path):

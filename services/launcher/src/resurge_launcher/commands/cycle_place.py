@@ -12,7 +12,7 @@ from resurge_launcher.commands.control import Place, find_place, place_options
 from resurge_launcher.usage import CommandFailed, UsageProblem
 from resurge_launcher.views.cycles import CycleView, joined
 from resurge_libs.obs import cycle_files
-from resurge_libs.rpc.records import CYCLES_NAME
+from resurge_libs.rpc.records import CYCLES_NAME, read_job
 
 DIRECTORY_FLAG = "--cycle-info-dir"
 
@@ -39,7 +39,7 @@ def cycles_of(place: Place | None, cycle_dir: str | None, job_id: str | None) ->
         if cycle_dir:
             raise UsageProblem(DIRECTORY_FLAG, f"{root} is not a directory", "Name the one given to resurge run.")
         raise CommandFailed(f"{root} does not exist: no cycle was begun, or its record could not be written")
-    job = job_id or _only_job(root)
+    job = job_id or _job_of(place, root) or _only_job(root)
     if not (root / job).is_dir():
         raise UsageProblem("--job-id", f"{root} holds no job {job!r}", f"It holds {', '.join(_jobs(root)) or 'none'}.")
     found, unreadable = [], 0
@@ -61,6 +61,13 @@ def _own_directory(place: Place | None) -> Path:
             DIRECTORY_FLAG, "is missing: records of cycles are files, which no control plane sends", right
         )
     return place.state_dir / CYCLES_NAME
+
+
+def _job_of(place: Place | None, root: Path) -> str:
+    """The job whose state directory was named: other jobs may have their records beside its own."""
+    found = read_job(place.state_dir) if place is not None and place.state_dir is not None else None
+    name = found.spec.job_id if found is not None else ""
+    return name if name and (root / name).is_dir() else ""
 
 
 def _jobs(root: Path) -> list[str]:
