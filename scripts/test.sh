@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole suite on CPU. The pure layers run side by side; layers with real processes and real time run alone.
+# The whole suite on CPU, two tests at a time; those that measure time or use a whole machine run alone at the end.
 # All layers run, also after one failed. Arguments are passed to every pytest.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -25,10 +25,17 @@ echo "== lint"
 scripts/lint.sh || failed+=(lint)
 pure=$(present arch unit props sim contract)
 real=$(present integration e2e)
+alone=(
+    tests/integration/launcher/test_speed.py tests/integration/launcher/test_death_watch.py
+    tests/integration/launcher/test_standalone.py tests/e2e/test_endurance.py tests/e2e/test_netns.py tests/e2e/slurm
+    tests/e2e/compose
+)
 # shellcheck disable=SC2086  # several folders are meant
 [ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal $pure "$@"
 # shellcheck disable=SC2086
-[ -z "$real" ] || layer "layers with real processes" --durations=15 --durations-min=2 $real "$@"
+[ -z "$real" ] || layer "layers with real processes" -n "${TEST_PROCESSES:-2}" --dist loadfile --durations=15 \
+    --durations-min=2 $real "${alone[@]/#/--ignore=}" "$@"
+[ -z "$real" ] || layer "tests that want the machine alone" --durations=10 --durations-min=2 "${alone[@]}" "$@"
 
 if [ ${#failed[@]} -gt 0 ]; then
     echo "test: failed: ${failed[*]}" >&2
