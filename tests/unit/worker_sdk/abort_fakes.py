@@ -1,50 +1,14 @@
-"""Groups, streams and devices that stand for those of a transport."""
+"""A device that stands for CUDA, and waits for what another thread does. Groups and streams: resurge.testing."""
 
 import asyncio
 import threading
 import time
-from types import SimpleNamespace
 
+from resurge.testing.fakes import FakeGroup as Group
+from resurge.testing.fakes import FakeStream as Stream
+
+__all__ = ["WAIT_S", "Cuda", "Group", "Stream", "eventually", "guard_threads", "until"]
 WAIT_S = 10.0
-
-
-class Group:
-    """Counts its aborts; `on_abort` runs inside each."""
-
-    def __init__(self, on_abort=None):
-        self.aborts = 0
-        self.aborted = threading.Event()
-        self.on_abort = on_abort
-
-    def abort(self):
-        self.aborts += 1
-        try:
-            if self.on_abort is not None:
-                self.on_abort()
-        finally:
-            self.aborted.set()
-
-    def block(self):
-        """A collective that only an abort ends."""
-        assert self.aborted.wait(WAIT_S), "the watchdog did not abort"
-
-
-class Stream:
-    """Drains after so many looks; never with None. Its device is a GPU's unless said otherwise."""
-
-    def __init__(self, looks=0, device="cuda"):
-        self.looks = looks
-        self.recorded = 0
-        self.queried = 0
-        self.device = SimpleNamespace(type=device)
-
-    def record_event(self):
-        self.recorded += 1
-        return self
-
-    def query(self):
-        self.queried += 1
-        return self.looks is not None and self.queried > self.looks
 
 
 class Cuda:

@@ -1,6 +1,5 @@
 """A worker's page with a launcher's hand on it; crashes that end no process."""
 
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from resurge import crashing, environment, world_kill
 from resurge.environment import WorkerEnvironment
 from resurge.page import LauncherCells, PageReader, PageView
 from resurge.worker_session import Session
-from tests.unit.worker_sdk.crash_stage import VARIABLES, Kills, Watchdogs
+from tests.unit.worker_sdk.crash_stage import VARIABLES, Kills, Watchdogs, armed_killers
 
 HOUR_NS = 3600 * 1_000_000_000
 
@@ -38,16 +37,16 @@ def worker(tmp_path):
 
 @pytest.fixture
 def kills(monkeypatch):
-    """No test here can end this process: both ends are stubs for its whole time."""
+    """No test here can end this process: all three ends are stubs for its whole time."""
     counted = Kills()
+    monkeypatch.setattr(crashing, "arm_dead_man", counted.arm_dead_man)
     monkeypatch.setattr(crashing, "end_recorded", lambda: counted.end("recorded"))
     monkeypatch.setattr(crashing, "end_unrecorded", lambda: counted.end("unrecorded"))
     monkeypatch.setattr(world_kill, "FLUSH_LIMIT_S", 5.0)
     for name in (*VARIABLES, environment.ERROR_FILE):
         monkeypatch.delenv(name, raising=False)
     yield counted
-    alive = [thread for thread in threading.enumerate() if thread.name == "resurge-crash-kill"]
-    assert alive == [], "an armed killer outlives its stub"
+    assert armed_killers() == [], "an armed killer outlives its stub"
 
 
 @pytest.fixture

@@ -24,6 +24,16 @@ class Kills:
     now_s: float = 100.0
     ended: threading.Event = field(default_factory=threading.Event)
 
+    dead_man_after_s: list[float] = field(default_factory=list)
+    dead_man_disarmed: int = 0
+
+    def arm_dead_man(self, after_s):
+        self.dead_man_after_s.append(after_s)
+        return self
+
+    def disarm(self):
+        self.dead_man_disarmed += 1
+
     def end(self, how):
         self.ends.append(how)
         self.order.append("kill")
@@ -63,3 +73,8 @@ def crash(guard, error=None):
     with pytest.raises(type(error)) as raised, guard:
         raise error
     return raised.value
+
+
+def armed_killers():
+    """The threads of this process that would end it."""
+    return [thread for thread in threading.enumerate() if thread.name == "resurge-crash-kill"]

@@ -9,7 +9,7 @@ import pytest
 from resurge import crashing, environment
 from resurge.world_kill import KillWatchdog, WorldKill
 from tests.unit.worker_sdk.abort_fakes import WAIT_S, eventually
-from tests.unit.worker_sdk.crash_stage import LONG_S, VARIABLES, crash, guard_of
+from tests.unit.worker_sdk.crash_stage import LONG_S, VARIABLES, armed_killers, crash, guard_of
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_K8_cancel_breaks_the_wait_and_may_be_called_again(kills):
     watchdog.cancel()
     watchdog.cancel()
     assert watchdog.cancelled
-    assert eventually(lambda: all(thread.name != "resurge-crash-kill" for thread in threading.enumerate()))
+    assert eventually(lambda: not armed_killers())
     assert kills.ends == []
     with pytest.raises(AttributeError):
         watchdog.cancelled = False

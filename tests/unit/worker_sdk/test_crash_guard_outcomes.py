@@ -1,7 +1,4 @@
-"""What a crash comes to: K17 to K19 and K22 to K25 of the statements about killing the world, S1, S5.
-
-K21 is the fixture `kills`: no armed killer outlives its stub.
-"""
+"""What a crash comes to: K17 to K19 and K21 to K25 of the statements about killing the world, S1, S5."""
 
 import asyncio
 import json
@@ -14,7 +11,7 @@ import resurge
 from resurge import environment, world_kill
 from resurge.world_kill import KillWatchdog, WorldKill
 from tests.unit.worker_sdk.abort_fakes import eventually
-from tests.unit.worker_sdk.crash_stage import LONG_S, VARIABLES, crash, guard_of
+from tests.unit.worker_sdk.crash_stage import LONG_S, VARIABLES, armed_killers, crash, guard_of
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
@@ -56,8 +53,16 @@ def test_K19_the_watchdog_looks_at_the_gate_too(kills):
     delivered.set()
     watchdog = KillWatchdog(WorldKill(ValueError(), delivered, lambda: kills.end("unrecorded")), 0.0)
     watchdog.start()
-    assert eventually(lambda: all(thread.name != "resurge-crash-kill" for thread in threading.enumerate()))
+    assert eventually(lambda: not armed_killers())
     assert kills.ends == []
+
+
+def test_K21_an_armed_killer_that_would_outlive_its_stub_is_found(kills):
+    watchdog = KillWatchdog(WorldKill(ValueError(), None, pytest.fail), LONG_S)
+    watchdog.start()
+    assert len(armed_killers()) == 1
+    watchdog.cancel()
+    assert eventually(lambda: not armed_killers())
 
 
 def test_K22_a_benign_late_exception_of_an_object_shut_down_twice_kills_nobody(virtual, kills):
@@ -131,3 +136,18 @@ def test_the_public_name_takes_the_session_of_this_process(kills):
     with resurge.crash_guard(cleanup=lambda: kills.order.append("cleanup")) as guard:
         assert isinstance(guard, resurge.CrashGuard)
     assert kills.order == ["cleanup"]
+
+
+def test_the_kernels_timer_stands_behind_the_deadline_until_the_world_is_spared(virtual, kills):
+    crash(guard_of(cleanup=lambda: None, grace_s=5.0))
+    assert (kills.dead_man_after_s, kills.dead_man_disarmed) == ([5.0 + world_kill.DEAD_MAN_MARGIN_S], 0)
+    delivered = threading.Event()
+    delivered.set()
+    crash(guard_of(cleanup=lambda: None, grace_s=5.0, delivered=delivered))
+    assert kills.dead_man_disarmed == 1
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_the_kernels_timer_is_not_armed_where_nothing_kills(virtual, kills, world_size):
+    crash(guard_of(cleanup=lambda: None, world_size=world_size, grace_s=-1.0))
+    assert kills.dead_man_after_s == []

@@ -108,6 +108,7 @@ def test_device_context_lost_is_told_apart():
     assert isinstance(error, resurge.DeviceContextLost)
     assert resurge.is_context_lost(Exception(str(error)))
     assert not resurge.is_context_lost(resurge.CollectiveAborted("late"))
+    assert resurge.is_context_lost(resurge.DeviceContextLost("made by hand"))
 
 
 @pytest.mark.parametrize("what", ["resurge", "resurge.guards", "resurge.refit_watchdog", "resurge.guards.recovery"])
@@ -181,3 +182,21 @@ def test_a_forked_child_has_no_guard_of_its_parent_and_can_arm_its_own():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_script_without_guards_does_not_import_them_and_all_names_are_there():
+    program = (
+        "import sys, resurge\n"
+        "assert not [name for name in sys.modules if name.startswith(('resurge.guards', 'resurge.crashing'))]\n"
+        "assert all(getattr(resurge, name) is not None for name in resurge.__all__)\n"
+        "try: resurge.no_such_name\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "module 'resurge' has no attribute 'no_such_name'", done.stderr
+
+
+def test_what_cannot_be_aborted_is_refused_at_once_and_only_where_it_is_to_be_guarded():
+    with pytest.raises(TypeError, match="object cannot be guarded"):
+        resurge.deadline(60, [object()])
+    assert not resurge.deadline(None, [object()]).armed

@@ -22,24 +22,28 @@ fence is the one exception, and says so. A worker that gives up asks with `s.sto
 positive limit they do nothing. `crash_guard` ends the world when one rank's loop has crashed.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from resurge.control import WorkloadAction, WorkloadControlRequest
-from resurge.crashing import CrashGuard, crash_guard
 from resurge.fencing import Fence, FenceLost, FenceState
 from resurge.frames import ControlAnswer
-from resurge.guards import (
-    Abortable,
-    AbortableGroup,
-    CollectiveAborted,
-    DeviceContextLost,
-    bounded,
-    deadline,
-    is_aborted,
-    is_context_lost,
-    off_loop,
-    sync_within,
-    teardown_within,
-)
 from resurge.worker_session import Session, fence, send_workload_control_request, session
+
+if TYPE_CHECKING:
+    from resurge.crashing import CrashGuard, crash_guard
+    from resurge.guards import (
+        Abortable,
+        AbortableGroup,
+        CollectiveAborted,
+        DeviceContextLost,
+        bounded,
+        deadline,
+        is_aborted,
+        is_context_lost,
+        off_loop,
+        sync_within,
+        teardown_within,
+    )
 
 __all__ = [
     "Abortable",
@@ -66,3 +70,29 @@ __all__ = [
     "sync_within",
     "teardown_within",
 ]
+
+_IN_CRASHING = frozenset({"CrashGuard", "crash_guard"})
+_AT_FIRST_USE = _IN_CRASHING | {
+    "Abortable",
+    "AbortableGroup",
+    "CollectiveAborted",
+    "DeviceContextLost",
+    "bounded",
+    "deadline",
+    "is_aborted",
+    "is_context_lost",
+    "off_loop",
+    "sync_within",
+    "teardown_within",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The guards are imported when they are first named: a script without them does not pay for them."""
+    if name not in _AT_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    home = importlib.import_module("resurge.crashing" if name in _IN_CRASHING else "resurge.guards")
+    value = globals()[name] = getattr(home, name)
+    return value

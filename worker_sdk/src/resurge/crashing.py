@@ -24,8 +24,9 @@ from types import TracebackType
 from typing import Self
 
 from resurge import environment, errors
+from resurge.dead_man import arm_dead_man
 from resurge.worker_session import Session, session
-from resurge.world_kill import Gate, KillWatchdog, WorldKill, end_recorded, end_unrecorded
+from resurge.world_kill import DEAD_MAN_MARGIN_S, Gate, KillWatchdog, WorldKill, end_recorded, end_unrecorded
 
 _log = logging.getLogger("resurge")
 RECORD_LIMIT_S = 0.5
@@ -101,6 +102,7 @@ class CrashGuard:
         record = CrashRecord()
         kill = WorldKill(error, self._delivered, lambda: end_recorded() if record.written else end_unrecorded())
         watchdog = KillWatchdog(kill, grace_s)
+        kill.dead_man = arm_dead_man(grace_s + DEAD_MAN_MARGIN_S)
         record.leave(self._session, error, grace_s)
         # before any cleanup: it may block for ever on what the crash has left behind
         self._watchdog = watchdog if watchdog.start() else None

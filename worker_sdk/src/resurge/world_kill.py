@@ -19,6 +19,10 @@ import traceback
 from collections.abc import Callable
 from typing import Protocol
 
+from resurge.dead_man import DeadMan
+
+DEAD_MAN_MARGIN_S = 1.0
+"""How much later than the thread's kill the kernel's comes."""
 FLUSH_LIMIT_S = 0.5
 """How long the last output is waited for before the end."""
 RECORDED_EXIT_CODE = 1
@@ -48,6 +52,8 @@ class WorldKill:
         self._end_process = end_process
         self._lock = threading.Lock()
         self._begun = False
+        self.dead_man: DeadMan | None = None
+        """What kills where no thread can; disarmed when the world is spared."""
 
     def now(self) -> bool:
         """End this process, unless the error was delivered; False when that was not done, or is being done already."""
@@ -71,6 +77,8 @@ class WorldKill:
                 return False
             if self._delivered is not None and self._delivered.is_set():
                 _log.warning("resurge: the crash of this rank was delivered, its world is not killed")
+                if self.dead_man is not None:
+                    self.dead_man.disarm()
                 return False
             self._begun = True
         say_last_words(self._error)

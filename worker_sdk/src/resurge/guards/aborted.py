@@ -53,7 +53,7 @@ def is_aborted(error: BaseException) -> bool:
 
 def is_context_lost(error: BaseException) -> bool:
     """Whether the device's context is lost, also when only the text came through."""
-    return _has(error, CONTEXT_LOST_TOKEN, REFIT_CONTEXT_LOST_TOKEN)
+    return isinstance(error, DeviceContextLost) or _has(error, CONTEXT_LOST_TOKEN, REFIT_CONTEXT_LOST_TOKEN)
 
 
 def is_refit_abort(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import os
 import sys
 import threading
 import time
@@ -168,3 +169,13 @@ def _synchronize_device() -> None:
 def _lock_of(group: Any) -> threading.Lock:
     with _group_locks_lock:
         return _group_locks.setdefault(group, threading.Lock())
+
+
+def _after_fork_in_child() -> None:
+    # the lock may be held by a thread that did not come along
+    global _group_locks_lock
+    _group_locks_lock = threading.Lock()
+    _group_locks.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -75,8 +75,13 @@ class Deadline:
         self._raises = raise_
         self._has_limit = timeout_s is not None and timeout_s > 0
         self._armed = self._has_limit and (bool(self._groups) or not self.needs_groups)
+        if self._has_limit:
+            _check(self._groups)
         self._outcome = Outcome.OPEN if self._armed else Outcome.NOT_ARMED
         self._fired = False
+        self._deadline_s = self._entered_until_s = 0.0
+        self._grace_s = max((getattr(group, "stand_down_grace_s", 0.0) for group in self._groups), default=0.0)
+        self._was_told = False
         self._lock = threading.Lock()
         self._entry: Entry | None = None
         self._work: AbortWork | None = None
@@ -110,9 +115,15 @@ class Deadline:
         return self._phase
 
     def stand_down(self) -> None:
-        """The wait ends by itself (its peer is known to be dead): abort nothing. Late, it changes the outcome only."""
+        """The wait ends by itself (its peer is known to be dead): abort nothing. Late, it changes the outcome only.
+
+        Where a group says that a death does not end all of its waits, the deadline is brought nearer instead.
+        """
         with self._lock:
-            if self._outcome is Outcome.OPEN:
+            if self._outcome is Outcome.OPEN and self._grace_s > 0:
+                self._was_told = True
+                self._shorten()
+            elif self._outcome is Outcome.OPEN:
                 self._outcome = Outcome.STOOD_DOWN
                 self._take_back()
             elif self._outcome is Outcome.ABORTED:
@@ -129,18 +140,23 @@ class Deadline:
         if self._entry is not None:
             raise RuntimeError("a guard is entered once; make another one for the next block")
         self._say_armed()
-        at_s = _monotonic() + cast(float, self._timeout_s)
-        # known before the clock runs: a stand-down in this instant must find it
-        with ARMED_LOCK:
-            self.registry.add(self)
+        self._deadline_s = self._entered_until_s = at_s = _monotonic() + cast(float, self._timeout_s)
         try:
+            for group in self._groups:
+                if hasattr(group, "enter_guard"):
+                    group.enter_guard(at_s)
+            # known before the clock runs: a stand-down in this instant must find it
+            with ARMED_LOCK:
+                self.registry.add(self)
             self._entry = TIMER.arm(at_s, self._expire)
         except BaseException:
             with ARMED_LOCK:
                 self.registry.discard(self)
+            self._leave_groups()
             raise
-        if self._outcome is not Outcome.OPEN:
-            self._entry.cancel()
+        if self._outcome is not Outcome.OPEN or self._was_told:
+            with self._lock:
+                self._told_meanwhile()
         return self
 
     def __exit__(
@@ -150,12 +166,13 @@ class Deadline:
             return
         with self._lock:
             if self._outcome is Outcome.OPEN:
-                self._outcome = Outcome.COMPLETED
+                self._outcome = Outcome.STOOD_DOWN if self._was_told else Outcome.COMPLETED
             self._take_back()
         with ARMED_LOCK:
             self.registry.discard(self)
         if self._work is not None:
             self._work.wait(JOIN_LIMIT_S)
+        self._leave_groups()
         self._groups = ()
         if not self._fired:
             return
@@ -166,6 +183,25 @@ class Deadline:
                 f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted; "
                 f"{type(error).__name__} is a consequence of that: {error}"
             ) from error
+
+    def _told_meanwhile(self) -> None:
+        """It was stood down before the clock ran."""
+        if self._outcome is Outcome.OPEN:
+            self._shorten()
+        else:
+            self._take_back()
+
+    def _shorten(self) -> None:
+        at_s = _monotonic() + self._grace_s
+        if self._entry is not None and at_s < self._deadline_s:
+            self._deadline_s = at_s
+            self._take_back()
+            self._entry = TIMER.arm(at_s, self._expire)
+
+    def _leave_groups(self) -> None:
+        for group in self._groups:
+            if hasattr(group, "leave_guard"):
+                group.leave_guard(self._entered_until_s)
 
     def _take_back(self) -> None:
         if self._entry is not None:
@@ -254,6 +290,12 @@ def _as_groups(groups: Abortable | Iterable[Abortable | None] | None) -> tuple[A
     if callable(getattr(groups, "abort", None)):
         return (cast(Abortable, groups),)
     return tuple(group for group in cast(Iterable[Abortable | None], groups) if group is not None)
+
+
+def _check(groups: Iterable[object]) -> None:
+    for group in groups:
+        if not callable(getattr(group, "abort", None)):
+            raise TypeError(f"a {type(group).__name__} cannot be guarded: a group needs a method abort()")
 
 
 def _after_fork_in_child() -> None:
