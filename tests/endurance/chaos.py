@@ -75,6 +75,7 @@ class Run:
     """One job and its kill points."""
 
     def __init__(self, job: SmallJob, seed: int, tally: Tally) -> None:
+        job.environ["RESURGE_POLICY__OFFENDER_FAULTS"] = "0"  # no machine is to blame for what is done to it here
         self.job, self.tally = job, tally
         self.chance = random.Random(seed)
         self.answered = Answered()
@@ -215,7 +216,6 @@ def commit_faults(job: SmallJob) -> list[str]:
 def play_one(folder: Path, seed: int, points: int, tally: Tally) -> None:
     """One job with so many kill points; what went wrong is added to the tally."""
     job = SmallJob(folder, f"chaos-{os.getpid()}-{seed}", HOSTED if seed % HOSTED_EVERY == 0 else SPLIT)
-    job.environ["RESURGE_POLICY__OFFENDER_FAULTS"] = "0"  # no machine is to blame for what is done to it here
     run, seen_before = Run(job, seed, tally), len(_findings(tally))
     try:
         run.play(points)
