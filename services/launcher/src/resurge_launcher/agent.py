@@ -191,6 +191,8 @@ class _Agent:
         remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
         log.configure(colours=self._colours)
+        # the code is decided: a signal that comes while the interpreter is taken apart must not become another one
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         if code == EXIT_USAGE:  # the last line for people says what would be right
             raise self._refusal(because)
         return code
