@@ -181,8 +181,9 @@ class LogShipping:
             ranks = ", ".join(str(note.rank) for note in left[:16])
             sentence = (
                 f"lines of ranks {ranks} are still in {self._folder}. The sender tries for {ORPHAN_LIMIT_S:g} s more "
-                "as long as nothing gets through; then the next launcher of this node sends them, or resurge logs "
-                f"flush {self._folder} does. Why they are held back is in {self._folder / SENDER_LOG}"
+                "as long as nothing gets through; then the next launcher of this node sends them, or by hand: resurge "
+                f"logs flush {self._folder} --log-endpoint HOST:PORT, with a log server of --job-id "
+                f"{self._settings.job_id}. Why they are held back is in {self._folder / SENDER_LOG}"
             )
             log.event("logs_not_sent", sources=len(left), sentence=sentence)
 
