@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -171,3 +172,21 @@ def test_an_offered_port_is_given_to_nobody_else_and_a_store_may_open_it():
     finally:
         for port in ports:
             port.release()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_no_signal_after_the_decision_changes_the_exit_code(launched: Launched, number: signal.Signals):
+    """A scheduler that kills the others at the first task that ended hits launchers in their last milliseconds."""
+    launched.start(SAY_PID)
+    await launched.running()
+    launched.rendezvous.want_exit(3)
+    await wait_until_async(lambda: "launcher_exits" in launched.output(), 20, "the decision")
+    process = launched.process
+    assert process is not None
+    signals = 0
+    while process.returncode is None:  # until there is nobody left to be hit
+        process.send_signal(number)
+        signals += 1
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.0005)
+    assert (process.returncode, signals > 1) == (3, True)

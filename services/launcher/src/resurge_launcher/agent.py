@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -43,6 +44,7 @@ from resurge_launcher.pages import page_home, remove_pages
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.settings import RunSettings
+from resurge_launcher.signals import Signals
 from resurge_launcher.start_files import StartFiles
 from resurge_launcher.store_offer import StorePort, own_address
 from resurge_launcher.stream import ControlStream, Where
@@ -191,8 +193,7 @@ class _Agent:
         remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
         log.configure(colours=self._colours)
-        # the code is decided: a signal that comes while the interpreter is taken apart must not become another one
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        self._signals.ignore()
         if code == EXIT_USAGE:  # the last line for people says what would be right
             raise self._refusal(because)
         return code
@@ -330,9 +331,13 @@ class _Agent:
             self._left.set_result(end)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
-        for number in self._settings.handled_signals:
-            loop.add_signal_handler(number, self._post, h.SignalReceived(number))
+        self._signals = Signals(self._settings.handled_signals, partial(self._signalled, loop))
+        self._signals.hear()
         loop.add_signal_handler(signal.SIGCHLD, loop.call_later, REAP_PAUSE_S, self._strays.reap_orphans)
+
+    def _signalled(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._post, h.SignalReceived(number))
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
