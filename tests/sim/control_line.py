@@ -137,10 +137,19 @@ class ControlLine:
             self.owner.world.service.calm.expect(self, way)
             self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
             return
+        self._send_beat(stream)
+        self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
+
+    def beat_now(self) -> None:
+        """One beat more than its interval wants, if there is a way to send it."""
+        if self.stream is not None:
+            self._sequence += 1
+            self._send_beat(self.stream)
+
+    def _send_beat(self, stream: Stream) -> None:
         self._sent[self._sequence] = self.owner.timeline.now_s
         offset, error = self._clock_reading or (None, None)
         stream.send_up(Beat(self._sequence, self.owner.clock.wall(self.owner.timeline.now_s), offset, error))
-        self.owner.later(self.limits.beat_interval_s, lambda: self._beat(stream))
 
     def _calm_way(self, stream: Stream) -> str:
         """What rendezvous calls this way while nothing on it can go wrong; "" while something may."""

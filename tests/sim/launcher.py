@@ -153,8 +153,8 @@ class Launcher(SimProcess):
     def _act(self, action: h.Action) -> None:
         chance = self.world.chance
         match action:
-            case h.SendObserved(observed):
-                self._tell(observed)
+            case h.SendObserved(observed, beats):
+                self._tell(observed, beats)
             case h.SpawnWorkers(run):
                 self.later(chance.uniform(0.005, 0.08), lambda: self._spawn(run))
             case h.SignalWorkers(generation, signal):
@@ -175,10 +175,12 @@ class Launcher(SimProcess):
             case h.ExitWith(code, because):
                 self._leave(code, because)
 
-    def _tell(self, observed: h.Observed) -> None:
+    def _tell(self, observed: h.Observed, beats: bool) -> None:
         self.observed = observed
         if self.stream is not None:
             self.stream.send_up(mapping.observed(observed, self.clock))
+            if beats:
+                self.line.beat_now()
 
     def apply(self, event: Any) -> None:
         if self.line.unheard_s is not None:

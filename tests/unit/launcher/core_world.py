@@ -107,6 +107,10 @@ class Node:
             h.WorkerExited(Generation(gen), local_rank, 1000 + local_rank, self.now, exit_code=code, signal=signal)
         )
 
+    def heard(self) -> list[h.Action]:
+        """Rendezvous answers a beat that is sent now: it has all that was told before."""
+        return self.feed(h.BeatAcked(self.now, LIMITS.lease_ttl_s))
+
     def all_killed(self, gen: int = 1) -> list[h.Action]:
         fresh = self.exits(0, signal=SIGKILL, gen=gen) + self.exits(1, signal=SIGKILL, gen=gen)
         return fresh + self.feed(h.StraysGone(Generation(gen)))

@@ -66,7 +66,7 @@ STATES = {
     "Stuck": _stuck,
     "Leaving": lambda: _after(Node().running(), h.SignalReceived(SIGTERM)),
     "Exiting": lambda: _wanting(Node().running(), end(1)),
-    "Exited": lambda: _after(Node().attached(), h.SignalReceived(SIGTERM)),
+    "Exited": lambda: _after(Node(), h.StraysGone(Generation(0)), h.SignalReceived(SIGTERM)),
 }
 EVENTS: dict[str, h.Event] = {
     "run": h.DesiredReceived(50, run(2)),

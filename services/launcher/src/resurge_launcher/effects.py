@@ -36,8 +36,8 @@ STORE_PREPARATION_S = 2.0
 class Upward(Protocol):
     """Where observed states go."""
 
-    def observed(self, observed: h.Observed) -> None:
-        """The newest state."""
+    def observed(self, observed: h.Observed, beats: bool = False) -> None:
+        """The newest state; with a beat at once, if wanted."""
         ...
 
 
@@ -76,8 +76,8 @@ class Effects:
     def run(self, action: h.Action) -> None:
         """Carry out one action."""
         match action:
-            case h.SendObserved(observed):
-                self._hands.upward.observed(observed)
+            case h.SendObserved(observed, beats):
+                self._hands.upward.observed(observed, beats)
             case h.SpawnWorkers():
                 self._spawn(action)
             case h.SignalWorkers(generation, signal):

@@ -79,7 +79,7 @@ class ControlStream:
         self._observed: attach_pb2.Observed | None = None
         self._changed = asyncio.Event()
         self._closing = False
-        self._hurried = False
+        self._hurried = self._beats_now = False
         self._offset: _ClockOffset | None = None
         self._lease_s = where.limits.lease_ttl_s
         """The lease last granted: with very many launchers it grows, and with it the time between beats."""
@@ -100,8 +100,9 @@ class ControlStream:
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self._task
 
-    def observed(self, observed: h.Observed) -> None:
-        """The newest state; what was not sent yet is replaced."""
+    def observed(self, observed: h.Observed, beats: bool = False) -> None:
+        """The newest state, with a beat if it is not to wait for the next; what was not sent yet is replaced."""
+        self._beats_now |= beats
         self._observed = observed_to_proto(observed, self._times)
         self._sent_all.clear()
         self._changed.set()
@@ -208,8 +209,9 @@ class ControlStream:
                 if wait_s > 0 and not self._changed.is_set():
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._changed.wait(), wait_s)
-                beats = time.monotonic() >= beat_at
+                beats = self._beats_now or time.monotonic() >= beat_at
                 if beats:
+                    self._beats_now = False
                     beat_at = time.monotonic() + self._beat_interval_s()
                 self._changed.clear()
                 message = self._message(hello, beats)

@@ -91,10 +91,11 @@ class Attachment:
         self._last = said
 
     def _post(self, beat: BeatReceived | None, observed: Observed | None) -> None:
-        if beat is not None:
-            self._desk.post(beat)
+        # the beat last: its answer says that what came with it has arrived too
         if observed is not None:
             self._desk.post(ObservedReceived(self._desk.stamp(), self.name, self.node, observed))
+        if beat is not None:
+            self._desk.post(beat)
 
     def beat_of(self, beat: attach_pb2.Beat) -> BeatReceived:
         """The event of one beat. Raises BadRequest."""

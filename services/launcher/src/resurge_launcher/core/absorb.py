@@ -101,7 +101,8 @@ def _from_rendezvous(state: LauncherState, event: FromRendezvous, rules: Rules, 
             return _refused(state, event)
         case h.BeatAcked(sent_at, lease_ttl_s):
             control = controls.acknowledged(state.control, sent_at, lease_ttl_s, now)
-            return replace(state, control=control), (), Because(Reason.BEAT)
+            state = notices.goodbye_heard(replace(state, control=control), sent_at)
+            return state, (), Because(Reason.BEAT)
         case _:
             assert_never(event)
 
@@ -313,7 +314,7 @@ def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) ->
             if not crews.is_interrupt(signal):
                 return _late(state, f"{name}: the launcher is leaving already")
             teardown, hurried = teardowns.hurry(teardown, now)
-            phase = replace(state.phase, teardown=teardown)
+            phase = notices.hurried(replace(state.phase, teardown=teardown), now)
             return replace(state, phase=phase), hurried, Because(Reason.SIGNAL_RECEIVED, f"{name} again: KILL now")
         case TearingDown(teardown) | Stuck(teardown):
             return replace(state, phase=Leaving(teardown, signal)), (), reason

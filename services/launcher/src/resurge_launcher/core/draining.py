@@ -28,6 +28,16 @@ NOT_STOPPING = Stop()
 
 
 @dataclass(frozen=True, slots=True)
+class Goodbye:
+    """Nothing is left here to end: rendezvous is to hear that the node leaves, lest others wait for it."""
+
+    since: Instant
+    until: Instant
+    heard: bool = False
+    """A beat sent after it was answered, so everything said before it arrived."""
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """The launcher was told to leave, and waits for its ranks to save and stop."""
 

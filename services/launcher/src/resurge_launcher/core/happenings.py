@@ -353,6 +353,8 @@ class SendObserved:
     """Tell rendezvous; emitted with every change."""
 
     observed: Observed
+    beats: bool = False
+    """With a beat, at once: its answer says that all of it arrived."""
 
 
 Action = (

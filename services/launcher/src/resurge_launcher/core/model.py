@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from resurge_launcher.core.draining import NOT_STOPPING, Notice, Stop
+from resurge_launcher.core.draining import NOT_STOPPING, Goodbye, Notice, Stop
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
 from resurge_launcher.core.reclaim import Reclaim, ReclaimRules
@@ -304,6 +304,7 @@ class Leaving:
 
     teardown: Teardown
     signal: int
+    goodbye: Goodbye | None = None
 
 
 @dataclass(frozen=True, slots=True)

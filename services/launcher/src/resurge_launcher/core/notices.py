@@ -15,7 +15,7 @@ from typing import assert_never
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import stops
 from resurge_launcher.core import teardown as teardowns
-from resurge_launcher.core.draining import Notice
+from resurge_launcher.core.draining import Goodbye, Notice
 from resurge_launcher.core.goals import EndGoal, ExitGoal, ParkGoal, RunGoal
 from resurge_launcher.core.happenings import Action
 from resurge_launcher.core.ladders import drain_ladder, fault_ladder
@@ -39,6 +39,7 @@ from resurge_libs.core.reasons import Because, Reason
 
 Outcome = tuple[LauncherState, tuple[Action, ...], Because]
 SIGNAL_EXIT_BASE = 128
+LEAST_GOODBYE_S = 0.5
 ENDING_SIGNALS = frozenset({SIGTERM, SIGINT, SIGHUP, SIGQUIT})
 """Others may give notice, and end nothing where nobody can use it."""
 
@@ -112,6 +113,35 @@ def saving_until(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -
 def _kill_from(notice: Notice, rules: Rules) -> Instant:
     """When workers that still live are ended, so that none is left when the grace is over."""
     return max(notice.at, Instant(notice.ends_at - rules.limits.fault_grace_s))
+
+
+def farewell(state: LauncherState, rules: Rules, now: Instant) -> Goodbye | None:
+    """Wait for an answer to the last words, once nothing is left here; None where nobody was ever there to answer.
+
+    A control plane that dies at this very moment is started again, by this launcher where it is here; it hears the
+    words once more. The wait is bounded, and ends with the scheduler's grace.
+    """
+    if not state.control.met or not isinstance(state.phase, Leaving):
+        return None
+    notice = state.notice
+    grace_ends = notice.ends_at if notice is not None else after(state.phase.teardown.began_at, rules.term_timeout_s)
+    least = after(now, LEAST_GOODBYE_S)
+    return Goodbye(now, min(after(now, rules.limits.terminal_ack_limit_s), max(least, grace_ends)))
+
+
+def goodbye_heard(state: LauncherState, sent_at: Instant) -> LauncherState:
+    """A beat of this instant was answered."""
+    phase = state.phase
+    if not isinstance(phase, Leaving) or phase.goodbye is None or sent_at < phase.goodbye.since:
+        return state
+    return replace(state, phase=replace(phase, goodbye=replace(phase.goodbye, heard=True)))
+
+
+def hurried(phase: Leaving | Exiting, now: Instant) -> Leaving | Exiting:
+    """An impatient operator waits for nobody's answer."""
+    if isinstance(phase, Leaving) and phase.goodbye is not None:
+        return replace(phase, goodbye=replace(phase.goodbye, until=now))
+    return phase
 
 
 def over(state: LauncherState, rules: Rules, now: Instant) -> Outcome | None:

@@ -37,7 +37,7 @@ from resurge_launcher.core.model import (
     Teardown,
     TearingDown,
 )
-from resurge_launcher.core.observe import crew_of
+from resurge_launcher.core.observe import crew_of, observe
 from resurge_libs.core.end_cause import end_cause_of
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
@@ -247,6 +247,15 @@ def _from_leaving(state: LauncherState, phase: Leaving, rules: Rules, now: Insta
         code = left if state.goal.code == FAILED_EXIT_CODE else state.goal.code
         return _exiting(state, phase.teardown, replace(state.goal, code=code), rules, now)
     if not _gone(phase.teardown, rules, now):
+        return None
+    if phase.goodbye is None and (goodbye := notices.farewell(state, rules, now)) is not None:
+        reason = Because(Reason.SIGNAL_RECEIVED, "nothing is left here; rendezvous is told so")
+        return (
+            replace(state, phase=replace(phase, goodbye=goodbye)),
+            (h.SendObserved(observe(state), beats=True),),
+            reason,
+        )
+    if phase.goodbye is not None and not phase.goodbye.heard and now < phase.goodbye.until:
         return None
     reason = Because(Reason.SIGNAL_RECEIVED, f"left after {crews.signal_name(phase.signal)}")
     exited = Exited(notices.exit_code_of(phase.signal, rules), phase.teardown, phase.signal)

@@ -9,9 +9,10 @@ Rules, in prose:
    answered beat, and a broken stream shortens it.
 6. A terminal decision gives way to nothing; the launcher's own end only to a terminal decision.
 7. A worker known to be at its end by a fault of its own counts as a fault at once, and as gone when it is reaped.
-8. A notice to leave is answered by ranks that stop at one step with all others, within its grace (notices, stops).
-9. A teardown waits, bounded, for a checkpoint that is open and still written.
-10. Everything of the present generation is told again with every change: a fault cannot be lost.
+8. A launcher that leaves waits, bounded, until rendezvous has heard it: others would wait for it.
+9. A notice to leave is answered by ranks that stop at one step with all others, within its grace (notices, stops).
+10. A teardown waits, bounded, for a checkpoint that is open and still written.
+11. Everything of the present generation is told again with every change: a fault cannot be lost.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ class LauncherMachine:
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
                 return earliest(state.pages_at, skew, controls.stop_at(state.control, crew, self.rules), alone_at)
+            case Leaving(goodbye=goodbye) if goodbye is not None:
+                return goodbye.until
             case TearingDown(teardown) | Leaving(teardown):
                 looks_at = state.pages_at if teardown.held_until is not None else None
                 return earliest(teardowns.next_deadline(teardown, limits.teardown_limit_s), looks_at)
