@@ -28,6 +28,8 @@ class LogSender:
         self.durable = 0
         self.has_ended = False
         self.streams = 0
+        self.pace_s = 0.0
+        """Rest after each block."""
 
     def _cuts(self, per_block: int) -> list[int]:
         cuts, at = [0], 0
@@ -69,6 +71,8 @@ class LogSender:
                 end = next(cut for cut in self.cuts if cut > at)
                 yield self._block(at, end, ends=False)
                 at = end
+                if self.pace_s:
+                    await asyncio.sleep(self.pace_s)
 
         async for response in stub.Push(requests()):
             for ack in response.acks:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import BadRequest, Unready
+from resurge_libs.core.refusals import BadRequest, RpcProblem, Unready
 from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import (
     FIRST_ATTEMPT,
@@ -46,6 +46,9 @@ class Listener(Protocol):
     def trouble(self, sentence: str) -> None:
         """Why acknowledgements are late; empty: they are not."""
 
+    def refuse(self, problem: RpcProblem) -> None:
+        """Its stream ends with this refusal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -71,6 +74,8 @@ class Places:
 
 class Book:
     """All files of one job."""
+
+    is_leaf = False
 
     def __init__(self, places: Places, rules: WriterRules, job: str) -> None:
         self.job = job

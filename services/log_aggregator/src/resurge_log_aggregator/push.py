@@ -1,6 +1,7 @@
 """One sender's stream: sources and blocks come up, acknowledgements go down. Decides nothing about blocks.
 
 A malformed message ends this stream with its refusal and harms no other; the sender begins anew from what is durable.
+Serves the book, which writes, and a leaf, which passes on: to a sender they look alike.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 from resurge_api.logs.v1 import logs_pb2
 from resurge_libs.core.reasons import Because, Reason
@@ -16,18 +17,52 @@ from resurge_libs.core.refusals import BadRequest, RpcProblem
 from resurge_libs.obs import log
 from resurge_libs.rpc.errors import because_to_proto
 from resurge_log_aggregator import wire
-from resurge_log_aggregator.book import Book
-from resurge_log_aggregator.core.model import SourceKey, SourceState
+from resurge_log_aggregator.book import Listener
+from resurge_log_aggregator.core.model import BlockHead, SourceKey, SourceState
 
 HELLO_LIMIT_S = 10.0
 SOURCES_MAX = 65_536
 
 
+class Taker(Protocol):
+    """Where blocks go: into files, or on to the root."""
+
+    @property
+    def job(self) -> str:
+        """The only job whose lines are taken; empty: any."""
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it passes on: then no leaf may send here."""
+
+    def listen(self, listener: Listener) -> None:
+        """A sender has come."""
+
+    def forget(self, listener: Listener) -> None:
+        """A sender has gone; what it sent stays."""
+
+    async def open_source(self, key: SourceKey, world_size: int, listener: Listener) -> None:
+        """Let the listener send this source. Raises RpcProblem."""
+
+    def take(self, key: SourceKey, head: BlockHead, text: bytes, at: float) -> None:
+        """A block of a source that was opened. Raises RpcProblem."""
+
+    def is_pending(self, key: SourceKey) -> bool:
+        """Whether something of the source came and is not durable yet."""
+
+    async def room(self) -> None:
+        """Wait until more may be read."""
+
+
 class PushStream:
     """One sender, from its first message to its end."""
 
-    def __init__(self, book: Book, window_bytes: int) -> None:
-        self._book, self._window_bytes = book, window_bytes
+    def __init__(self, taker: Taker, window_bytes: int) -> None:
+        self._taker, self._window_bytes = taker, window_bytes
+        self._carries_many = False
+        self._over: set[int] = set()
+        """Numbers whose source is durable to its end."""
+        self._openings: set[asyncio.Task[None]] = set()
         self._keys: dict[int, SourceKey] = {}
         self._numbers: dict[SourceKey, int] = {}
         self._acks: dict[int, logs_pb2.SourceAck] = {}
@@ -45,6 +80,8 @@ class PushStream:
         if number is None:
             return
         ack = logs_pb2.SourceAck(number=number, durable=state.durable, ended=state.end_is_durable)
+        if state.end_is_durable:
+            self._over.add(number)
         before = self._acks.get(number)
         if go_on_from is not None:
             ack.next = go_on_from
@@ -58,12 +95,17 @@ class PushStream:
         self._trouble = sentence
         self._wake.set()
 
+    def refuse(self, problem: RpcProblem) -> None:
+        """End this stream with a refusal."""
+        self._problem = problem
+        self._wake.set()
+
     # --- the stream ---
 
     async def answers(self, requests: AsyncIterator[Any]) -> AsyncIterator[logs_pb2.PushResponse]:
         """All that goes down, until the sender has closed its side or is refused. Raises RpcProblem."""
         reader = asyncio.create_task(self._read(requests))
-        self._book.listen(self)
+        self._taker.listen(self)
         try:
             yield logs_pb2.PushResponse(window=self._window_bytes)
             while True:
@@ -76,8 +118,9 @@ class PushStream:
                 if self._is_done and not self._has_open_ends():
                     return
         finally:
-            reader.cancel()
-            self._book.forget(self)
+            for task in (reader, *self._openings):
+                task.cancel()
+            self._taker.forget(self)
 
     def _answer(self) -> logs_pb2.PushResponse:
         response = logs_pb2.PushResponse(acks=self._acks.values())
@@ -93,7 +136,7 @@ class PushStream:
 
     def _has_open_ends(self) -> bool:
         """A sender that closed its side still wants to know what became of the last blocks."""
-        return any(self._book.is_pending(key) for key in self._numbers)
+        return any(self._taker.is_pending(key) for key in self._numbers)
 
     async def _read(self, requests: AsyncIterator[Any]) -> None:
         try:
@@ -117,8 +160,10 @@ class PushStream:
             raise BadRequest.of("hello", f"is missing; it must come within {HELLO_LIMIT_S:g} s") from None
         if not first.HasField("hello"):
             raise BadRequest.of("hello", "is missing; the first message of a stream introduces the sender")
-        wire.check_hello(first.hello, self._book.job)
-        self._sender = first.hello.sender
+        wire.check_hello(first.hello, self._taker.job)
+        self._sender, self._carries_many = first.hello.sender, first.hello.carries_many
+        if self._carries_many and self._taker.is_leaf:
+            raise BadRequest.of("hello.carries_many", "is set: a leaf sends to the root, and this is another leaf")
         await self._take(first)
 
     async def _take(self, message: logs_pb2.PushRequest) -> None:
@@ -126,20 +171,35 @@ class PushStream:
             await self._open(opened)
         if not message.blocks:
             return
-        await self._book.room()
+        await self._taker.room()
         now = time.time()
         for block in message.blocks:
             key = self._keys.get(block.number)
             if key is None:
                 raise BadRequest.of("blocks.number", f"{block.number} was never opened on this stream")
-            self._book.take(key, wire.head_of(block), block.text, now)
+            self._taker.take(key, wire.head_of(block), block.text, now)
 
     async def _open(self, opened: logs_pb2.OpenSource) -> None:
         if opened.number in self._keys:
             raise BadRequest.of("open.number", f"{opened.number} is in use on this stream")
-        if len(self._keys) >= SOURCES_MAX:
-            raise BadRequest.of("open", f"no more than {SOURCES_MAX} sources go over one stream")
+        if len(self._numbers) - len(self._over) >= SOURCES_MAX:
+            raise BadRequest.of("open", f"no more than {SOURCES_MAX} sources go over one stream at a time")
         key, world_size = wire.source_of(opened)
+        self._over.discard(self._numbers.get(key, 0))
         self._keys[opened.number] = key
         self._numbers[key] = opened.number
-        await self._book.open_source(key, world_size, self)
+        if not self._carries_many:
+            await self._taker.open_source(key, world_size, self)
+            return
+        # a file that cannot be opened now holds up its own sources only, not those of every other node
+        opening = asyncio.create_task(self._open_apart(opened.number, key, world_size))
+        self._openings.add(opening)
+        opening.add_done_callback(self._openings.discard)
+
+    async def _open_apart(self, number: int, key: SourceKey, world_size: int) -> None:
+        try:
+            await self._taker.open_source(key, world_size, self)
+        except RpcProblem as problem:
+            self._over.add(number)
+            self._acks[number] = logs_pb2.SourceAck(number=number, refused=wire.refusal_to_proto(problem))
+            self._wake.set()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import grpc
+from google.rpc import status_pb2
+
 from resurge_api.logs.v1 import logs_pb2
 from resurge_libs.core.ids import JobId
-from resurge_libs.core.refusals import BadRequest, VersionMismatch, WrongJob
+from resurge_libs.core.refusals import BadRequest, RpcProblem, VersionMismatch, WrongJob
+from resurge_libs.rpc.errors import from_status, to_status
 from resurge_log_aggregator.core.model import BlockHead, LogKey, LogKind, LogState, SourceKey, SourceState
 
 PROTOCOL_VERSION = 1
 NAME_BYTES_MAX = 256
 MISSING_MAX = 1_000
 KINDS = {logs_pb2.LOG_KIND_APPLICATION: LogKind.APPLICATION, logs_pb2.LOG_KIND_LAUNCHER: LogKind.LAUNCHER}
+CODES = {code.value[0]: code for code in grpc.StatusCode}
 KIND_PROTOS = {kind: number for number, kind in KINDS.items()}
 
 
@@ -112,6 +117,18 @@ def log_to_proto(state: LogState, path: str, size: int) -> logs_pb2.Log:
         gap_bytes=state.gap_bytes,
         gap_lines=state.gap_lines,
     )
+
+
+def refusal_to_proto(problem: RpcProblem) -> logs_pb2.SourceRefusal:
+    """Why a source is not taken."""
+    code, status = to_status(problem)
+    return logs_pb2.SourceRefusal(code=code.value[0], message=str(problem), details=status.details)
+
+
+def refusal_of(refused: logs_pb2.SourceRefusal) -> RpcProblem:
+    """The refusal on the wire."""
+    status = status_pb2.Status(code=refused.code, message=refused.message, details=refused.details)
+    return from_status(CODES.get(refused.code, grpc.StatusCode.UNKNOWN), refused.message, status)
 
 
 def key_of(kind: LogKind, attempt: int, cycle: int) -> LogKey:

@@ -29,7 +29,7 @@ ALL = "all"
 DEFAULT_PORT = 7470
 OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 OTLP_TRACES_VARIABLE = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
-OTHER_SECTIONS = ("launcher", "policy", "relay", "rendezvous")
+OTHER_SECTIONS = ("launcher", "log_leaf", "policy", "relay", "rendezvous")
 """Sections of a shared settings file that belong to other programs, or to services that do not run in this one."""
 
 

@@ -1,5 +1,6 @@
 import datetime
 
+from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from google.protobuf.internal import containers as _containers
@@ -41,14 +42,16 @@ class Source(_message.Message):
     def __init__(self, kind: _Optional[_Union[LogKind, str]] = ..., node_id: _Optional[str] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., cycle: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class PushHello(_message.Message):
-    __slots__ = ("protocol_version", "job_id", "sender")
+    __slots__ = ("protocol_version", "job_id", "sender", "carries_many")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
+    CARRIES_MANY_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     job_id: str
     sender: str
-    def __init__(self, protocol_version: _Optional[int] = ..., job_id: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+    carries_many: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., job_id: _Optional[str] = ..., sender: _Optional[str] = ..., carries_many: bool = ...) -> None: ...
 
 class OpenSource(_message.Message):
     __slots__ = ("number", "source")
@@ -97,16 +100,28 @@ class PushRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[PushHello, _Mapping]] = ..., open: _Optional[_Iterable[_Union[OpenSource, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
 
 class SourceAck(_message.Message):
-    __slots__ = ("number", "durable", "ended", "next")
+    __slots__ = ("number", "durable", "ended", "next", "refused")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     number: int
     durable: int
     ended: bool
     next: int
-    def __init__(self, number: _Optional[int] = ..., durable: _Optional[int] = ..., ended: bool = ..., next: _Optional[int] = ...) -> None: ...
+    refused: SourceRefusal
+    def __init__(self, number: _Optional[int] = ..., durable: _Optional[int] = ..., ended: bool = ..., next: _Optional[int] = ..., refused: _Optional[_Union[SourceRefusal, _Mapping]] = ...) -> None: ...
+
+class SourceRefusal(_message.Message):
+    __slots__ = ("code", "message", "details")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    details: _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[_Iterable[_Union[_any_pb2.Any, _Mapping]]] = ...) -> None: ...
 
 class PushResponse(_message.Message):
     __slots__ = ("acks", "window", "trouble")
