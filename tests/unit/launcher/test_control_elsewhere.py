@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import signal
 import socket
 from pathlib import Path
 
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
+from resurge_libs.testing import wait_until_async
 
 
 def test_a_state_directory_that_is_not_used_is_named(tmp_path: Path):
@@ -32,3 +35,35 @@ def test_a_state_directory_that_is_not_used_is_named(tmp_path: Path):
         log.configure()
     assert calls == ["answered"]
     assert f"started elsewhere: nothing is kept in {tmp_path / 'mine'}" in said.getvalue()
+
+
+def test_of_two_state_directories_for_one_address_the_first_stays(tmp_path: Path):
+    """After a kill the other, with its empty journal, must not be the one that comes back."""
+    said = io.StringIO()
+    log.configure(stream=said)
+    useless: list[str] = []
+
+    async def rival() -> None:
+        listen = Endpoint(path=str(tmp_path / "c.sock"))
+        planes = [
+            ControlPlane(ControlPlan("job", listen, tmp_path / name, dict(os.environ)), lambda: None, useless.append)
+            for name in ("one", "two")
+        ]
+        tasks = [plane.start() for plane in planes]
+        try:
+            await wait_until_async(lambda: any(task.done() for task in tasks), 40, "one to stand back")
+            first = next(plane for plane, task in zip(planes, tasks, strict=True) if not task.done())
+            (before,) = await wait_until_async(lambda: first.pids, 20, "the other's process")
+            os.kill(before, signal.SIGKILL)
+            await wait_until_async(lambda: first.pids - {before}, 20, "its start anew")
+            assert [task.done() for task in tasks].count(True) == 1
+        finally:
+            for plane in planes:
+                await plane.stop(end_it=True)
+
+    try:
+        asyncio.run(rival())
+    finally:
+        log.configure()
+    assert said.getvalue().count("started elsewhere: nothing is kept in") == 1
+    assert useless == []

@@ -122,6 +122,10 @@ class ControlPlane:
             log.event("control_plane_ended", exit_code=code)
             if code == 0:
                 return
+            if code == EXIT_USAGE and await asyncio.to_thread(answers, self._plan.listen):
+                # of two that were started for one address the other has it; its journal is the job's from now on
+                self._leave_to_other()
+                return
             if self._answered:
                 backoff_s, failures, ever_answered = BACKOFF_FIRST_S, 0, True
             else:
@@ -136,8 +140,7 @@ class ControlPlane:
         """Wait for the lock; False where a control plane answers that is not of this state directory."""
         while True:
             if not self._is_claimed() and await asyncio.to_thread(answers, self._plan.listen):
-                log.event("state_dir_unused", sentence=self._unused())
-                self._on_answer()
+                self._leave_to_other()
                 return False
             descriptor = os.open(self._plan.state_dir / SUPERVISOR_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -152,9 +155,11 @@ class ControlPlane:
             self._lock_descriptor = descriptor
             return True
 
-    def _unused(self) -> str:
+    def _leave_to_other(self) -> None:
         listen, state_dir = self._plan.listen, self._plan.state_dir
-        return f"{listen} is served by a control plane that was started elsewhere: nothing is kept in {state_dir}"
+        sentence = f"{listen} is served by a control plane that was started elsewhere: nothing is kept in {state_dir}"
+        log.event("state_dir_unused", sentence=sentence)
+        self._on_answer()
 
     def _is_claimed(self) -> bool:
         """Whether a host program holds the state directory now."""
