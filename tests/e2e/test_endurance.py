@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from resurge_libs.core.end_cause import EndCause
 from tests.endurance import chaos
 from tests.endurance.answers import Answered, audit
-from tests.endurance.endings.cells import CELLS, PAIR, Cell, Ending, Stage, succeed
-from tests.endurance.endings.play import play
 from tests.endurance.footprint import Tolerance
 from tests.endurance.job import Shape, SmallJob
 from tests.endurance.soak import grown, soak
@@ -91,23 +88,3 @@ def test_a_step_committed_twice_or_late_is_found(tmp_path: Path):
     found = chaos.commit_faults(job)
     assert [sentence.partition(" committed ")[0] for sentence in found] == ["rank 0", "rank 1"]
     job.end()
-
-
-# --- the short form of `make endings` ---
-
-
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
-def test_every_launcher_ends_with_the_code_and_the_cause_of_the_job(cell: Cell, tmp_path: Path):
-    """Both ways to start the control plane, each kind of kill once: the first by its decision, none in two."""
-    for number in (0, 1, 2):
-        played = play(cell, number, 1, tmp_path / str(number))
-        assert played.problem == "", f"run {number}, killed {played.kill}"
-
-
-def test_a_wrong_code_or_cause_is_found(tmp_path: Path):
-    def lie(stage: Stage) -> Ending:
-        succeed(stage)
-        return Ending(1, EndCause.BUDGET)
-
-    played = play(Cell("lie", PAIR, lie), 1, 1, tmp_path / "job")
-    assert "every launcher must end with (1, 'budget')" in played.problem
