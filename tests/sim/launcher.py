@@ -9,6 +9,7 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import DownGoal, RunGoal
 from resurge_launcher.core.model import Rules, StoreOffer
 from resurge_launcher.core.step import LauncherMachine
+from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.machine import Step
 from resurge_libs.core.progress import MarkerReading
@@ -170,7 +171,7 @@ class Launcher(SimProcess):
             case h.WriteLease() | h.Fence() | h.WriteStop():
                 if mark(self.pages.setdefault(int(action.generation), Page()), action):
                     self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
-            case h.TellFault():
+            case h.TellFault() | OrderAbort():
                 pass
             case h.ExitWith(code, because):
                 self._leave(code, because)

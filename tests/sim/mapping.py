@@ -6,6 +6,7 @@ from typing import assert_never
 
 from resurge_launcher.core import goals as lm
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core.abort_state import AbortNotice
 from resurge_libs.core.ids import Generation, IncidentId
 from resurge_libs.core.refusals import (
     AlreadyAttached,
@@ -60,6 +61,7 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
             seen.draining.held,
             seen.draining.told,
         ),
+        aborts=tuple(rm.AbortNotice(a.rank, a.number, a.phase, a.left_s) for a in seen.aborts),
     )
 
 
@@ -86,6 +88,7 @@ def _goal(goal: rm.Goal) -> lm.Goal:
                 incident_id=goal.incident or IncidentId(""),
                 store_is_served=goal.store_is_served,
                 stop=None if goal.stop is None else lm.StopOrder(lm.StopPhase(goal.stop.phase.value), goal.stop.step),
+                aborts=tuple(AbortNotice(a.rank, a.number, a.phase, a.left_s) for a in goal.aborts),
             )
         case rm.Down():
             return lm.DownGoal(

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from resurge_launcher.core import goals as g
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
+from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.observe import observe
-from resurge_libs.core.ids import Generation
+from resurge_launcher.core.worker_news import GuardFired
+from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from tests.unit.launcher.core_world import Node, down, end, of, run
@@ -100,6 +102,9 @@ EVENTS: dict[str, h.Event] = {
     "offer": h.StoreReserved(m.StoreOffer("127.0.0.1", 1)),
     "paused": h.Paused(3.0),
     "tick": h.Tick(),
+    "fired": GuardFired(ONE, AbortNotice(Rank(4), 1, "step", 1.0)),
+    "fired late": GuardFired(Generation(0), AbortNotice(Rank(4), 1, "step", 1.0)),
+    "passed on": h.DesiredReceived(50, run(1, aborts=(AbortNotice(Rank(0), 1, "eval", 1.0),))),
 }
 
 

@@ -9,6 +9,7 @@ from resurge_launcher import wire
 from resurge_launcher.core import goals as g
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
+from resurge_launcher.core.abort_state import AbortNotice
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
@@ -29,6 +30,7 @@ def test_everything_observed_reaches_the_wire():
         store_offer=m.StoreOffer("10.0.0.1", 4711),
         exit_acknowledged=True,
         leaving_signal=15,
+        aborts=(AbortNotice(Rank(5), 2, "step", 0.75),),
     )
     proto = wire.observed_to_proto(observed, TIMES)
     exit_ = proto.exits[0]
@@ -36,6 +38,8 @@ def test_everything_observed_reaches_the_wire():
     assert exit_.at.ToNanoseconds() == TIMES.wall_minus_monotonic_ns + 10_500_000_000
     assert proto.faults[0].because.code == "WORKER_HUNG" and proto.faults[0].HasField("rank")
     assert proto.milestones[0].HasField("step")
+    (fired,) = proto.aborts
+    assert (fired.rank, fired.number, fired.phase, fired.left.ToMilliseconds()) == (5, 2, "step", 750)
     assert proto.spans[0].end.ToNanoseconds() == proto.spans[0].start.ToNanoseconds(), (
         "a span never ends before it began"
     )
@@ -62,9 +66,11 @@ def test_a_beats_answer_alone_is_no_order():
 def test_goals_arrive_whole():
     run = attach_pb2.Run(generation=2, world_size=4, base_rank=2, master_addr="a", master_port=1, incident_id="i")
     run.delay.FromNanoseconds(1_500_000_000)
+    run.aborts.add(rank=3, number=1, phase="step").left.FromMilliseconds(250)
     event = wire.desired_from_proto(attach_pb2.Desired(revision=4, run=run, current_generation=2))
     assert event is not None and isinstance(event.goal, g.RunGoal)
     assert (event.revision, event.goal.base_rank, event.goal.delay_s, event.goal.incident_id) == (4, 2, 1.5, "i")
+    assert event.goal.aborts == (AbortNotice(Rank(3), 1, "step", 0.25),)
     end = wire.desired_from_proto(attach_pb2.Desired(revision=5, exit=attach_pb2.Exit(code=93)))
     assert end is not None and end.goal == g.ExitGoal(93, Because(Reason.RELEASED))
 

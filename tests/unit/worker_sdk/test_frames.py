@@ -11,9 +11,11 @@ from resurge.frames import (
     Control,
     ControlAnswer,
     Event,
+    Fired,
     FrameDecoder,
     FrameError,
     Hello,
+    Listen,
     Milestone,
     Speaker,
     encode,
@@ -26,6 +28,8 @@ FRAMES = [
     Milestone(SPEAKER, "process_group_ready", 99),
     Event(SPEAKER, "note", 5, {"text": "ü", "count": 1, "share": 0.5, "flag": True}),
     Control(SPEAKER, "shutdown_workload", 1, "the loss is not a number"),
+    Listen(SPEAKER),
+    Fired(SPEAKER, "step", 2, 1000, 77),
 ]
 
 

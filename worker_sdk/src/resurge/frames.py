@@ -33,6 +33,8 @@ ROUTES: dict[str, str] = {
     "milestone": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
     "event": "",
     "control": "/resurge_api.rendezvous.v1.RendezvousService/ReportControlRequest",
+    "listen": "",
+    "fired": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
 }
 """Which gRPC method carries a verb on from the launcher: one call per verb; empty: it ends at the launcher."""
 
@@ -96,6 +98,29 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """From now on this connection takes orders down; it says nothing more up."""
+
+    VERB: ClassVar[str] = "listen"
+    speaker: Speaker
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A guard of this rank passed its deadline: its peers are to be released from the same phase."""
+
+    VERB: ClassVar[str] = "fired"
+    speaker: Speaker
+    phase: str
+    number: int
+    """Rises with each guard of this process that is told."""
+    left_ms: int
+    """For so long after `at_ns` the news is worth acting upon."""
+    at_ns: int
+    """CLOCK_MONOTONIC."""
+
+
+@dataclass(frozen=True, slots=True)
 class ControlAnswer:
     """What came of a wish."""
 
@@ -120,10 +145,8 @@ class ControlAnswer:
             raise FrameError(f"the answer is none: {error!r}") from error
 
 
-Frame = Hello | Milestone | Event | Control
-_FRAMES: dict[str, type[Hello] | type[Milestone] | type[Event] | type[Control]] = {
-    kind.VERB: kind for kind in (Hello, Milestone, Event, Control)
-}
+Frame = Hello | Milestone | Event | Control | Listen | Fired
+_FRAMES: dict[str, type[Frame]] = {kind.VERB: kind for kind in (Hello, Milestone, Event, Control, Listen, Fired)}
 _SPEAKER_FIELDS = tuple(entry.name for entry in fields(Speaker))
 
 
@@ -205,6 +228,11 @@ def _parse(record: dict[str, Any]) -> Frame:
         if action not in CONTROL_ACTIONS:
             raise FrameError(f"action is {action!r}, one of {', '.join(CONTROL_ACTIONS)} is needed")
         return Control(speaker, action, _whole(record, "at_ns"), _text(record, "reason"))
+    if kind is Listen:
+        return Listen(speaker)
+    if kind is Fired:
+        phase, left_ms = _text(record, "phase"), _whole(record, "left_ms")
+        return Fired(speaker, phase, _whole(record, "number"), left_ms, _whole(record, "at_ns"))
     return Event(speaker, _text(record, "name"), _whole(record, "at_ns"), _event_fields(record.get("fields", {})))
 
 

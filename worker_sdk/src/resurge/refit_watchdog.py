@@ -54,9 +54,10 @@ class RefitAbortWatchdog(Deadline):
     error_type: ClassVar[type[RefitAborted]] = RefitAborted
     registry: ClassVar[set[Any]] = _ARMED
     needs_groups: ClassVar[bool] = True
+    obeys: ClassVar[bool] = False
 
     def __init__(self, group: _Abortable | Sequence[_Abortable | None] | None, timeout_s: float | None) -> None:
-        super().__init__(group, timeout_s, "the refit", raise_=False)
+        super().__init__(group, timeout_s, "the refit", raise_=False, fan_out=False)
 
     def _say_armed(self) -> None:
         _say(f"refit watchdog armed: {self._timeout_s:g} s, {len(self._groups)} groups")

@@ -157,7 +157,9 @@ class _Agent:
         self._strays = Strays(loop, marks(self._settings.job_id, self._settings.node_id), self._exempt)
         job, node = self._settings.job_id, self._settings.node_id
         self._courier = ControlCourier(self._where(), self._times, job, node, self._attempt)
-        self._socket = LocalSocket(self._settings.run_dir / SOCKET_NAME, self._read_pages, self._courier.carry)
+        self._socket = LocalSocket(
+            self._settings.run_dir / SOCKET_NAME, self._read_pages, self._courier.carry, self._worker_says
+        )
         self._marker = self._marker_reader()
         environ = self._settings.environ
         visible = environ.get("CUDA_VISIBLE_DEVICES")
@@ -246,6 +248,7 @@ class _Agent:
             post=self._post,
             now=Driver.now,
             leave=self._leave,
+            order=self._socket.order,
             warm=self._warm,
             marker=self._marker,
             gpus=self._gpus,
@@ -324,6 +327,10 @@ class _Agent:
     def _read_pages(self, generation: int) -> None:
         if self._effects is not None:  # a worker that an earlier launcher left behind may speak first
             self._effects.read_pages(generation)
+
+    def _worker_says(self, event: h.Event) -> None:
+        if self._effects is not None:
+            self._post(event)
 
     def _leave(self, end: h.ExitWith) -> None:
         assert self._left is not None

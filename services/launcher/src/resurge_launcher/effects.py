@@ -12,6 +12,7 @@ from typing import Protocol, assert_never
 from resurge_launcher import gpu_memory
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.worker_news import OrderAbort
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.gpu_memory import GpuMemoryReader
 from resurge_launcher.marker import MarkerReader
@@ -54,6 +55,7 @@ class Hands:
     post: Callable[[h.Event], None]
     now: Callable[[], Instant]
     leave: Callable[[h.ExitWith], None]
+    order: Callable[[OrderAbort], None]
     warm: WarmStart | None = None
     marker: MarkerReader | None = None
     gpus: GpuMemoryReader | None = None
@@ -94,7 +96,7 @@ class Effects:
                 self._read_marker(action)
             case h.WriteLease() | h.Fence() | h.WriteStop():
                 self._mark_pages(action)
-            case h.TellFault():
+            case h.TellFault() | OrderAbort():
                 self._tell(action)
             case h.ExitWith():
                 self._hands.leave(action)
@@ -252,7 +254,10 @@ class Effects:
             case _:
                 assert_never(action)
 
-    def _tell(self, action: h.TellFault) -> None:
+    def _tell(self, action: h.TellFault | OrderAbort) -> None:
+        if isinstance(action, OrderAbort):
+            self._hands.order(action)
+            return
         team = self._team_of(action.generation)
         directory = team.directory_of(action.rank) if team is not None and action.rank is not None else None
         task = self._loop.create_task(self._hands.teller.tell(action, directory))

@@ -1,8 +1,9 @@
-"""The Unix socket through which workers on this node wake the launcher. Takes frames; answers those that ask.
+"""The Unix socket through which workers on this node wake the launcher, and are ordered by it.
 
-What a milestone says stands on the worker's page as well: its frame only makes the launcher look now instead of at the
-next turn. What a worker asks for is carried on and answered on the same connection. A peer that sends something else is
-cut off. Mode 0600: only this user's processes get in.
+Takes frames, answers those that ask, sends orders to those that listen. What a milestone says stands on the worker's
+page as well: its frame only makes the launcher look now instead of at the next turn. What a worker asks for is carried
+on and answered on the same connection. A peer that sends something else is cut off. Mode 0600: only this user's
+processes get in.
 """
 
 from __future__ import annotations
@@ -10,26 +11,52 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from resurge.frames import Control, ControlAnswer, Event, FrameDecoder, FrameError, Hello, Milestone
+from resurge.frames import (
+    TEXT_LIMIT,
+    Control,
+    ControlAnswer,
+    Event,
+    Fired,
+    FrameDecoder,
+    FrameError,
+    Hello,
+    Listen,
+    Milestone,
+)
+from resurge.orders import Order
+from resurge_launcher.core.abort_state import AbortNotice
+from resurge_launcher.core.worker_news import GuardFired, OrderAbort
+from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.obs import log
 
 READ_BYTES = 16 * 1024
 CONNECTIONS_LIMIT = 4096
+NEWS_WORTH_MOST_S = 60.0
+ORDERS_LIMIT_BYTES = 256 * 1024
+"""A listener with so much unread is cut off: it is stopped, or no SDK of ours."""
 
 
 class LocalSocket:
     """Listens for this node's workers. `on_news(generation)` is called when one has something to say; `carry` takes
-    what one asks for to who decides it."""
+    what one asks for to who decides it; `tell` takes what is an event of its own."""
 
     def __init__(
-        self, path: Path, on_news: Callable[[int], None], carry: Callable[[Control], Awaitable[ControlAnswer]]
+        self,
+        path: Path,
+        on_news: Callable[[int], None],
+        carry: Callable[[Control], Awaitable[ControlAnswer]],
+        tell: Callable[[GuardFired], None] = lambda _: None,
     ) -> None:
         self.path = path
         self._on_news = on_news
         self._carry = carry
+        self._tell = tell
+        self._listeners: dict[asyncio.StreamWriter, int] = {}
+        """With the generation of each."""
         self._server: asyncio.AbstractServer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -67,6 +94,18 @@ class LocalSocket:
             # whatever one worker said costs its own connection, never the launcher and the other workers
             log.event("worker_connection_failed", error=f"{type(error).__name__}: {error}")
 
+    def order(self, order: OrderAbort) -> None:
+        """Have all listeners of a generation abort; never waits for one."""
+        line = Order(order.generation, round(1000 * order.left_s), order.sentence[:TEXT_LIMIT], order.phase).encoded()
+        told = [writer for writer, generation in self._listeners.items() if generation == order.generation]
+        for writer in told:
+            if writer.transport.get_write_buffer_size() > ORDERS_LIMIT_BYTES:
+                writer.transport.abort()
+            else:
+                writer.write(line)
+        if told:
+            log.event("abort_ordered", generation=order.generation, listeners=len(told), sentence=order.sentence)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder = FrameDecoder()
         try:
@@ -75,6 +114,8 @@ class LocalSocket:
                     if isinstance(frame, Control):
                         writer.write((await self._carry(frame)).encoded())
                         await writer.drain()
+                    elif isinstance(frame, Listen):
+                        self._listeners[writer] = frame.speaker.generation
                     else:
                         self._take(frame)
         except FrameError as error:
@@ -82,14 +123,23 @@ class LocalSocket:
         except ConnectionError:
             pass
         finally:
+            self._listeners.pop(writer, None)
             writer.close()
 
-    def _take(self, frame: Hello | Milestone | Event) -> None:
+    def _take(self, frame: Hello | Milestone | Event | Fired) -> None:
         match frame:
+            case Fired():
+                self._tell(GuardFired(Generation(frame.speaker.generation), _notice_of(frame)))
             case Hello() | Milestone():
                 self._on_news(frame.speaker.generation)
             case Event():
                 log.event("worker_event", name=frame.name, rank=frame.speaker.rank, **_plain(frame.fields))
+
+
+def _notice_of(fired: Fired) -> AbortNotice:
+    age_s = max(0.0, (time.monotonic_ns() - fired.at_ns) / 1e9)
+    left_s = min(fired.left_ms / 1000, NEWS_WORTH_MOST_S) - age_s
+    return AbortNotice(Rank(fired.speaker.rank), fired.number, fired.phase, max(0.0, left_s))
 
 
 def _plain(fields: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:

@@ -13,9 +13,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from resurge_api.rendezvous.v1 import attach_pb2, drain_pb2
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
+from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunGoal, StopOrder, StopPhase
 from resurge_libs.core.end_cause import end_cause_named
-from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
+from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.core.reasons import Reason
@@ -108,6 +109,8 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
         proto.leaving_signal = observed.leaving_signal
     if observed.progress is not None:
         proto.progress.CopyFrom(_progress_to_proto(observed.progress))
+    for notice in observed.aborts:
+        proto.aborts.add(rank=notice.rank, number=notice.number, phase=notice.phase, left=duration(notice.left_s))
     if observed.draining != NOTHING_DRAINS:
         proto.draining.CopyFrom(_draining_to_proto(observed.draining))
     return proto
@@ -231,6 +234,10 @@ def _run(run: attach_pb2.Run) -> RunGoal:
         delay_s=max(0.0, run.delay.ToNanoseconds() / NS),
         store_is_served=run.store_is_served,
         stop=_stop(run.stop) if run.HasField("stop") else None,
+        aborts=tuple(
+            AbortNotice(Rank(one.rank), one.number, one.phase, max(0.0, one.left.ToNanoseconds() / NS))
+            for one in run.aborts
+        ),
     )
 
 

@@ -40,6 +40,7 @@ from resurge_rendezvous.core.model import (
     StoreOffer,
     WorkerProcess,
 )
+from resurge_rendezvous.wire_aborts import aborts_of
 from resurge_rendezvous.wire_drain import draining_of
 
 MAX_NAME_BYTES = 256
@@ -207,8 +208,7 @@ def _check_limits(lease_ttl_s: float, fault_grace_s: float, limits: TimeLimits, 
 
 def observed_of(observed: attach_pb2.Observed) -> Observed:
     """The observed state in any message of a stream. Raises BadRequest."""
-    wrong = Violations()
-    at = "observed"
+    wrong, at = Violations(), "observed"
     phase = PHASES.get(observed.phase)
     if phase is None:
         wrong.add(f"{at}.phase", f"is {observed.phase}; must be one of NodePhase, and not UNSPECIFIED")
@@ -235,6 +235,7 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
         workers=tuple(_worker_of(item, wrong, f"{at}.workers[{index}]") for index, item in enumerate(observed.workers)),
         progress=_progress_of(observed, wrong, f"{at}.progress"),
         draining=draining_of(observed.draining, wrong, f"{at}.draining"),
+        aborts=aborts_of(observed.aborts, wrong, f"{at}.aborts"),
     )
     wrong.check()
     return value
@@ -330,8 +331,7 @@ def _marker_of(progress: attach_pb2.CycleProgress, field: str, wrong: Violations
 
 def beat_times_of(beat: attach_pb2.Beat) -> tuple[float, float | None, float | None]:
     """When a beat was sent, and the launcher's clock offset and error if it has measured them. Raises BadRequest."""
-    wrong = Violations()
-    at = "observed.beat"
+    wrong, at = Violations(), "observed.beat"
     sent = _wall(beat, "sent", wrong, at)
     wrong.between(f"{at}.sequence", beat.sequence, 1, MAX_NUMBER)
     offset_s = error_s = None

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from resurge_api.policy.v1 import policy_pb2
-from resurge_api.rendezvous.v1 import attach_pb2, drain_pb2, rendezvous_pb2
+from resurge_api.rendezvous.v1 import abort_pb2, attach_pb2, drain_pb2, rendezvous_pb2
 from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.ledger import Doing, Ledger
 from resurge_libs.core.trace_ids import trace_id_of
@@ -129,6 +129,10 @@ def _run(run: Run) -> attach_pb2.Run:
         traceparent=_traceparent(run.incident) if run.incident is not None else "",
         store_is_served=run.store_is_served,
         stop=None if run.stop is None else drain_pb2.Stop(phase=STOP_PHASES[run.stop.phase], step=run.stop.step),
+        aborts=[
+            abort_pb2.AbortNotice(rank=one.rank, number=one.number, phase=one.phase, left=duration(one.left_s))
+            for one in run.aborts
+        ],
     )
 
 

@@ -21,7 +21,9 @@ from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
 from resurge.guards.abort_work import AbortWork
 from resurge.guards.aborted import CollectiveAborted
 from resurge.guards.groups import Abortable
+from resurge.guards.listening import Ear
 from resurge.guards.timer import TIMER, Entry
+from resurge.orders import Order
 
 JOIN_LIMIT_S = 5.0
 """How long leaving a guard that fired waits for its own aborts."""
@@ -44,6 +46,8 @@ class Outcome(Enum):
     """It was told that the wait ends by itself."""
     ABORTED = "aborted"
     """The deadline passed first."""
+    ORDERED = "ordered"
+    """An order of the launcher came first: a rank has died, or the guard of another one has fired."""
     LATE_STAND_DOWN = "late_stand_down"
     """The deadline passed, and then it was told."""
 
@@ -61,6 +65,8 @@ class Deadline:
     error_type: ClassVar[type[CollectiveAborted]] = CollectiveAborted
     registry: ClassVar[set[Any]] = ARMED
     needs_groups: ClassVar[bool] = False
+    obeys: ClassVar[bool] = True
+    """Whether orders of the launcher abort it; a controller of its own may want that for itself."""
 
     def __init__(
         self,
@@ -68,11 +74,14 @@ class Deadline:
         timeout_s: float | None,
         phase: str = "",
         raise_: bool = True,
+        fan_out: bool = True,
     ) -> None:
         self._groups = _as_groups(groups)
         self._timeout_s = timeout_s
         self._phase = phase
         self._raises = raise_
+        self._fans_out = fan_out
+        self._order = ""
         self._has_limit = timeout_s is not None and timeout_s > 0
         self._armed = self._has_limit and (bool(self._groups) or not self.needs_groups)
         if self._has_limit:
@@ -139,6 +148,8 @@ class Deadline:
             return self
         if self._entry is not None:
             raise RuntimeError("a guard is entered once; make another one for the next block")
+        if not EAR.begun and self._groups and self.obeys:
+            EAR.begin()
         self._say_armed()
         self._deadline_s = self._entered_until_s = at_s = _monotonic() + cast(float, self._timeout_s)
         try:
@@ -177,12 +188,14 @@ class Deadline:
         if not self._fired:
             return
         if error is None and self._raises:
-            raise self.error_type(f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted")
+            raise self.error_type(self._why())
         if isinstance(error, Exception) and not isinstance(error, self.error_type):
-            raise self.error_type(
-                f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted; "
-                f"{type(error).__name__} is a consequence of that: {error}"
-            ) from error
+            raise self.error_type(f"{self._why()}; {type(error).__name__} is a consequence of that: {error}") from error
+
+    def _why(self) -> str:
+        if self._order:
+            return f"{self._name()} was aborted by order: {self._order}"
+        return f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted"
 
     def _told_meanwhile(self) -> None:
         """It was stood down before the clock ran."""
@@ -207,16 +220,32 @@ class Deadline:
         if self._entry is not None:
             self._entry.cancel()
 
+    def is_meant(self, phase: str) -> bool:
+        """Whether an order for this phase, empty for all, is for this guard."""
+        return bool(self._groups) and phase in ("", self._phase)
+
+    def order(self, sentence: str) -> bool:
+        """Abort now, because somebody knows that the wait is in vain; False where it has ended already."""
+        with self._lock:
+            self._order = sentence if self._outcome is Outcome.OPEN else self._order
+            self._take_back()
+        return self._fire(Outcome.ORDERED)
+
     def _expire(self) -> None:
         """On the timer's thread: short, nothing here may block."""
+        if self._fire(Outcome.ABORTED) and self._fans_out and self._groups:
+            EAR.tell_fired(self._phase)
+
+    def _fire(self, outcome: Outcome) -> bool:
         with self._lock:
             if self._outcome is not Outcome.OPEN:
-                return
+                return False
             self._fired = True
-            self._outcome = Outcome.ABORTED
+            self._outcome = outcome
             groups = self._groups
-            self._work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
-        self._work.start()
+            work = self._work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
+        work.start()
+        return True
 
     def _name(self) -> str:
         return self._phase or "the guarded block"
@@ -228,7 +257,7 @@ class Deadline:
         _log.debug("resurge: guard of %s not armed: %s", self._name(), why)
 
     def _say_fired(self, groups: int) -> None:
-        _log.error("resurge: %s passed its deadline of %g s, aborting %d groups", self._name(), self._timeout_s, groups)
+        _log.error("resurge: %s, %d groups", self._why(), groups)
 
 
 def deadline(
@@ -236,14 +265,18 @@ def deadline(
     groups: Abortable | Iterable[Abortable | None] | None = None,
     phase: str = "",
     raise_: bool = True,
+    fan_out: bool = True,
 ) -> Deadline:
     """A guard for `with`: when the block takes longer than `timeout_s` seconds, its groups are aborted.
 
     None, zero and negative limits mean no guard at all. Leaving a guard that fired raises CollectiveAborted, with the
     block's own error as its cause; with `raise_=False` a block that returned quietly is told by `fired` alone. Without
     groups nothing can be released; the guard then tells at its end that it was late.
+
+    Under a launcher the groups are aborted as well when a rank has died, and when the guard of another rank, with the
+    same `phase`, has fired; an infinite limit waits for that alone. `fan_out=False`: the firing is told to nobody.
     """
-    return Deadline(groups, timeout_s, phase, raise_)
+    return Deadline(groups, timeout_s, phase, raise_, fan_out)
 
 
 def bounded(
@@ -284,6 +317,17 @@ def stand_down_each(registry: Iterable[Deadline], group: Abortable | None = None
     return len(armed)
 
 
+def obey(order: Order) -> int:
+    """Abort the groups of every armed guard that an order means; gives their number."""
+    with ARMED_LOCK:
+        meant = [guard for guard in ARMED if guard.is_meant(order.phase)]
+    return sum(guard.order(order.sentence) for guard in meant)
+
+
+EAR = Ear(obey)
+"""Hears the launcher's orders for this process."""
+
+
 def _as_groups(groups: Abortable | Iterable[Abortable | None] | None) -> tuple[Abortable, ...]:
     if groups is None:
         return ()
@@ -301,6 +345,7 @@ def _check(groups: Iterable[object]) -> None:
 def _after_fork_in_child() -> None:
     # what the parent guards is the parent's: its timer and its threads did not come along
     cast(Any, ARMED_LOCK)._at_fork_reinit()
+    EAR.forget()
     for registry in _REGISTRIES:
         registry.clear()
 

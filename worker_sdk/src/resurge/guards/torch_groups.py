@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import sys
 import threading
 import time
@@ -150,20 +151,20 @@ class GlooGroup:
     def _left(self) -> timedelta | None:
         """What is left of the earliest guard and its margin; None without a guard."""
         with self._lock:
-            if not self._deadlines:
-                return None
-            left_s = min(self._deadlines) - time.monotonic() + NATIVE_MARGIN_S
-        return timedelta(seconds=max(left_s, _SHORTEST_S))
+            return self._bound()
 
     def _set_timeout(self) -> None:
         if self._backend is None:
             return
-        usual = self._usual
-        if self._deadlines:
-            left_s = min(self._deadlines) - time.monotonic() + NATIVE_MARGIN_S
-            usual = min(usual, timedelta(seconds=max(left_s, _SHORTEST_S)))
+        bound = self._bound()
         # gloo counts in whole milliseconds, and takes 0 for no limit
-        self._backend.set_timeout(usual)
+        self._backend.set_timeout(self._usual if bound is None else min(self._usual, bound))
+
+    def _bound(self) -> timedelta | None:
+        until_s = min(self._deadlines, default=math.inf)
+        if until_s == math.inf:
+            return None
+        return timedelta(seconds=max(until_s - time.monotonic() + NATIVE_MARGIN_S, _SHORTEST_S))
 
 
 def open_gloo(make: Callable[[], Any], snapshot_to: Path | None = None) -> GlooGroup:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from resurge_launcher.core import aborts, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core import notices, reclaiming, stops
 from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import (
@@ -41,6 +41,7 @@ from resurge_launcher.core.model import (
     TearingDown,
 )
 from resurge_launcher.core.observe import crew_of, teardown_of
+from resurge_launcher.core.worker_news import GuardFired
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
@@ -66,7 +67,7 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _exited(state, event, now)
         case h.WorkerDying(end):
             return _dying(state, end, now)
-        case h.PagesRead() | h.MarkerRead():
+        case h.PagesRead() | h.MarkerRead() | GuardFired():
             return _looked(state, event, rules, now)
         case h.GpuMemoryRead():
             return reclaiming.looked(state, event, rules, now)
@@ -229,7 +230,11 @@ def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherS
             assert_never(state.phase)
 
 
-def _looked(state: LauncherState, event: h.PagesRead | h.MarkerRead, rules: Rules, now: Instant) -> Outcome:
+def _looked(
+    state: LauncherState, event: h.PagesRead | h.MarkerRead | GuardFired, rules: Rules, now: Instant
+) -> Outcome:
+    if isinstance(event, GuardFired):
+        return aborts.fired(state, event, now)
     if isinstance(event, h.PagesRead):
         return _pages(state, event, rules, now)
     noted = progresses.with_marker(state, event)
@@ -329,6 +334,8 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
     reason = Because(Reason.TICK)
     match state.phase:
         case Running(crew):
+            crew, before = aborts.over(crew, now), crew
+            state = state if crew is before else replace(state, phase=Running(crew))
             if state.pages_at is not None and now >= state.pages_at:
                 actions = (h.ReadPages(crew.generation),)
                 state = replace(state, pages_at=after(now, rules.page_interval_s))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from resurge_launcher.core.abort_state import AbortNotice
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.reasons import Because
@@ -51,6 +52,7 @@ class RunGoal:
     delay_s: float = 0.0
     store_is_served: bool = False
     stop: StopOrder | None = None
+    aborts: tuple[AbortNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.goals import NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.model import (
     ExitRecord,
@@ -15,6 +16,7 @@ from resurge_launcher.core.model import (
     StoreOffer,
 )
 from resurge_launcher.core.reclaim import GpuReading, Reclaim
+from resurge_launcher.core.worker_news import GuardFired, OrderAbort
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -185,6 +187,7 @@ Event = (
     | StoreReserved
     | Paused
     | Tick
+    | GuardFired
 )
 
 # ----------------------------------------------------------------------------------------------------- actions
@@ -346,6 +349,7 @@ class Observed:
     workers: tuple[Process, ...] = ()
     progress: CycleProgress | None = None
     draining: Draining = Draining()
+    aborts: tuple[AbortNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,4 +376,5 @@ Action = (
     | TellFault
     | ExitWith
     | SendObserved
+    | OrderAbort
 )

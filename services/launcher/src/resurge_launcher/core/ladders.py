@@ -20,6 +20,8 @@ class Ladder:
 
     rungs: tuple[Rung, ...]
     strays: Signals
+    aborts: bool = False
+    """With the first rung workers are ordered to abort what they wait in: what they wait for is over."""
 
 
 AT_ONCE = Ladder((Rung(0.0, SIGKILL),), strays=SIGKILL)
@@ -28,7 +30,7 @@ AT_ONCE = Ladder((Rung(0.0, SIGKILL),), strays=SIGKILL)
 
 def fault_ladder(fault_grace_s: float) -> Ladder:
     """After a fault: a checkpoint that is being written gets `fault_grace_s`, nobody gets more."""
-    return Ladder((Rung(0.0, SIGTERM), Rung(fault_grace_s, SIGKILL)), strays=SIGKILL)
+    return Ladder((Rung(0.0, SIGTERM), Rung(fault_grace_s, SIGKILL)), strays=SIGKILL, aborts=True)
 
 
 def drain_ladder(signal: int, term_timeout_s: float) -> Ladder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from resurge_launcher.core.abort_state import NO_ABORTS, Aborts
 from resurge_launcher.core.draining import NOT_STOPPING, Goodbye, Notice, Stop
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
@@ -19,8 +20,6 @@ from resurge_libs.core.lease import Lease
 from resurge_libs.core.progress import CycleProgress, ProgressSource
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.time_limits import TimeLimits
-
-# ------------------------------------------------------------------------------------------------------- rules
 
 
 class OnLostControl(StrEnum):
@@ -57,9 +56,6 @@ class Rules:
     progress: ProgressSource = ProgressSource.NONE
     reads_marker: bool = False
     """A checkpoint marker was named, to be counted or to be shown."""
-
-
-# ------------------------------------------------------------------------------------- one worker, nested machine
 
 
 class MilestoneKind(StrEnum):
@@ -199,6 +195,7 @@ class Crew:
     milestones: tuple[Milestone, ...] = ()
     progress: CycleProgress = field(default_factory=CycleProgress)
     stop: Stop = NOT_STOPPING
+    aborts: Aborts = NO_ABORTS
 
     @property
     def generation(self) -> Generation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from resurge_launcher.core import stops
+from resurge_launcher.core import aborts, stops
 from resurge_launcher.core.crew import processes
 from resurge_launcher.core.goals import ExitGoal
 from resurge_launcher.core.happenings import NodePhase, Observed
@@ -49,6 +49,7 @@ def observe(state: LauncherState) -> Observed:
         workers=processes(crew) if crew is not None else (),
         progress=crew.progress if crew is not None and crew.progress != NOTHING_READ else None,
         draining=stops.draining(state, crew),
+        aborts=aborts.observed(crew) if crew is not None else (),
     )
 
 

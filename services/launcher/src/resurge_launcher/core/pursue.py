@@ -10,10 +10,10 @@ from dataclasses import replace
 from signal import SIGTERM
 from typing import assert_never
 
+from resurge_launcher.core import aborts, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core import notices, reclaiming, stops
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.goals import DownGoal, EndGoal, ExitGoal, ParkGoal, RunGoal
 from resurge_launcher.core.ladders import AT_ONCE, Ladder, drain_ladder, fault_ladder, finish_ladder
@@ -133,6 +133,10 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
                 actions,
                 reason,
             )
+        case Running() if not crew.all_ended and (passed_on := aborts.followed(state, crew, now)) is not None:
+            crew, orders = passed_on
+            reason = Because(Reason.OBSERVED, "guards of ranks elsewhere have fired")
+            return replace(state, phase=Running(crew)), orders, reason
         case Running() if crew.all_ended:
             reason = Because(Reason.FINISHED, f"all {len(crew.workers)} workers of this node ended with 0")
             return replace(state, phase=Finished(crew), pages_at=None), (), reason

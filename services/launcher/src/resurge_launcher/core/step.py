@@ -21,10 +21,10 @@ from dataclasses import fields
 from operator import attrgetter, is_
 from typing import Any, assert_never
 
+from resurge_launcher.core import aborts, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core import notices, reclaiming, stops
 from resurge_launcher.core import progress as progresses
 from resurge_launcher.core import teardown as teardowns
 from resurge_launcher.core.absorb import absorb
@@ -111,7 +111,8 @@ class LauncherMachine:
             case Running(crew):
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
-                return earliest(state.pages_at, skew, controls.stop_at(state.control, crew, self.rules), alone_at)
+                cut_off_at = controls.stop_at(state.control, crew, self.rules)
+                return earliest(state.pages_at, skew, cut_off_at, alone_at, aborts.due_at(crew))
             case Leaving(goodbye=goodbye) if goodbye is not None:
                 return goodbye.until
             case TearingDown(teardown) | Leaving(teardown):

@@ -17,6 +17,7 @@ from resurge_launcher.core.model import (
     Crew,
     Teardown,
 )
+from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because
@@ -59,13 +60,22 @@ def climb(teardown: Teardown, now: Instant) -> Outcome:
         signal = teardown.ladder.rungs[teardown.climbed].signal
         teardown = replace(teardown, climbed=teardown.climbed + 1)
         if teardown.crew is not None and not teardown.crew.all_ended:
-            actions += (SignalWorkers(teardown.generation, signal),)
+            actions += (*_abort(teardown), SignalWorkers(teardown.generation, signal))
             teardown = replace(teardown, crew=crews.signalled(teardown.crew, signal))
         if signal == SIGKILL and not teardown.over:
             # strays go with the workers then: a worker that cannot die must not shelter them
             actions += (SweepStrays(teardown.generation, SIGKILL),)
             teardown = replace(teardown, sweeping=True)
     return _swept(teardown, actions)
+
+
+def _abort(teardown: Teardown) -> tuple[OrderAbort, ...]:
+    """Before the first signal: a handler for it runs once the main thread is out of native code, and not before."""
+    ladder = teardown.ladder
+    if teardown.climbed != 1 or not ladder.aborts:
+        return ()
+    left_s = ladder.rungs[-1].at_s - ladder.rungs[0].at_s
+    return (OrderAbort(teardown.generation, left_s, str(teardown.because)),)
 
 
 def _swept(teardown: Teardown, actions: tuple[Action, ...]) -> Outcome:

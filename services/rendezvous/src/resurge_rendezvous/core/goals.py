@@ -22,7 +22,7 @@ from resurge_rendezvous.core.job import (
     Unopened,
 )
 from resurge_rendezvous.core.presence import Presence, Seat, reader_of
-from resurge_rendezvous.core.values import Down, Exit, Goal, NodePhase, Park, Run, Stop, StopPhase
+from resurge_rendezvous.core.values import AbortNotice, Down, Exit, Goal, NodePhase, Park, Run, Stop, StopPhase
 
 SPARE = Because(Reason.NODE_PARKED, "ready as a spare: all places are taken")
 GATHERED = Because(Reason.BELOW_MIN_NODES, "waiting for the round to close")
@@ -48,7 +48,8 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
         case Running(formation) | Proving(formation):
             place = member_of_last(seen, seat)
             if place is not None:
-                return replace(run_goal(job, formation, place), stop=stop_of(job, seen))
+                run = run_goal(job, formation, place)
+                return replace(run, stop=stop_of(job, seen), aborts=aborts_of(seen, formation))
             return _cleared(job, seen, seat, LEFTOVERS, SPARE if job.drain is None else DRAINING)
         case Fenced(formation, incident):
             place = member_of_last(seen, seat)
@@ -87,6 +88,11 @@ def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
         incident=formation.incident,
         store_is_served=formation.store_is_served,
     )
+
+
+def aborts_of(seen: Presence, formation: Formation) -> tuple[AbortNotice, ...]:
+    """What members are told about guards that fired a moment ago."""
+    return tuple(one.notice for one in seen.aborts if one.generation == formation.generation)
 
 
 def stop_of(job: Job, seen: Presence) -> Stop | None:

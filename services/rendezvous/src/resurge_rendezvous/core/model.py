@@ -128,6 +128,7 @@ from resurge_rendezvous.core.presence import (
 )
 from resurge_rendezvous.core.values import (
     PROTOCOL_VERSION,
+    AbortNotice,
     ControlAction,
     Desired,
     Down,
@@ -161,6 +162,7 @@ from resurge_rendezvous.core.views import (
 __all__ = [
     "NOTHING_OBSERVED",
     "PROTOCOL_VERSION",
+    "AbortNotice",
     "Action",
     "Added",
     "AnnounceKey",

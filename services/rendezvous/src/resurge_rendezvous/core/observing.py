@@ -10,6 +10,7 @@ from dataclasses import replace
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.aborts import pass_on
 from resurge_rendezvous.core.actions import AnswerBeat
 from resurge_rendezvous.core.clearing import is_clear
 from resurge_rendezvous.core.draft import Draft
@@ -56,6 +57,7 @@ def on_observed(d: Draft, event: ObservedReceived) -> None:
     match d.job.stage:
         case Running(formation) | Proving(formation):
             _member_news(d, seat, formation)
+            pass_on(d, seat, before.aborts if before.generation == formation.generation else (), formation)
         case Fenced(formation):
             if member_of_last(d.seen, seat) is not None and event.observed.generation == formation.generation:
                 raise_faults(

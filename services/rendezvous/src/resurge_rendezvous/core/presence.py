@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 
-from resurge_libs.core.ids import Incarnation, IncidentId, NodeId
+from resurge_libs.core.ids import Generation, Incarnation, IncidentId, NodeId
 from resurge_libs.core.instant import Instant, Wall, earliest
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.ledger import Booking
@@ -18,7 +18,7 @@ from resurge_libs.core.reasons import Because
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
 from resurge_rendezvous.core.offers import StepCounts
 from resurge_rendezvous.core.shards import ShardMap
-from resurge_rendezvous.core.values import Draining, Goal, MilestoneKind, NodePhase, Observed
+from resurge_rendezvous.core.values import AbortNotice, Draining, Goal, MilestoneKind, NodePhase, Observed
 
 NOTHING_OBSERVED = Observed(NodePhase.UNKNOWN)
 
@@ -73,6 +73,15 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveAbort:
+    """The notice of a guard that fired, until it is old."""
+
+    notice: AbortNotice
+    until: Instant
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
 class Timers:
     """Every instant that the machine waits for; None where it waits for nothing."""
 
@@ -100,6 +109,8 @@ class Timers:
     """Nodes that have not said by then where their ranks could stop are not waited for."""
     drain_at: Instant | None = None
     """The grace of a drain is over."""
+    abort_at: Instant | None = None
+    """The news that a guard fired is old."""
 
     def earliest(self) -> Instant | None:
         """When a tick is wanted next."""
@@ -187,6 +198,8 @@ class Presence:
     """The highest step that an exit record of the newest generation names."""
     offers: ShardMap[Draining] = field(default_factory=ShardMap)
     """What unfinished nodes that have offered say, while a step to stop at is agreed on."""
+    aborts: tuple[LiveAbort, ...] = ()
+    """Guards that fired a moment ago."""
     step_counts: StepCounts | None = None
     """Of those offers; None where they are still to be collected from the seats."""
 

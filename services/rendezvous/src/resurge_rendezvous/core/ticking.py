@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.aborts import aborts_over
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drains import agreement_over, drain_over
 from resurge_rendezvous.core.events import Paused
@@ -134,6 +135,7 @@ _DUTIES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("marker_at", marker_over),
     ("agree_at", agreement_over),
     ("drain_at", drain_over),
+    ("abort_at", aborts_over),
     ("verdict_at", verdict_due),
     ("teardown_at", _give_up_teardown),
     ("not_before", _nothing),

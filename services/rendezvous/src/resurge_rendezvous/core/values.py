@@ -196,6 +196,23 @@ class Draining:
 
 
 @dataclass(frozen=True, slots=True)
+class AbortNotice:
+    """The guard of one rank has fired: what its peers wait for in the same phase will not come."""
+
+    rank: Rank
+    number: int
+    """Rises with each notice of that rank's process."""
+    phase: str
+    left_s: float
+    """How much longer it was worth acting upon, when it was heard."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from all others of its generation."""
+        return self.rank, self.number
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """A launcher's whole observed state; repeats are harmless."""
 
@@ -215,6 +232,7 @@ class Observed:
     progress: CycleProgress | None = None
     """Of the generation named; None when nothing is known of it."""
     draining: Draining = Draining()
+    aborts: tuple[AbortNotice, ...] = ()
 
 
 # --- goals: what a node is told ---
@@ -255,6 +273,7 @@ class Run:
     """The recovery this start belongs to; None for a first start."""
     store_is_served: bool = False
     stop: Stop | None = None
+    aborts: tuple[AbortNotice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

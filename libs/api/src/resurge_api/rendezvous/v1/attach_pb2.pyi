@@ -4,6 +4,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
+from resurge_api.rendezvous.v1 import abort_pb2 as _abort_pb2
 from resurge_api.rendezvous.v1 import drain_pb2 as _drain_pb2
 from resurge_api.common.v1 import restarts_pb2 as _restarts_pb2
 from google.protobuf.internal import containers as _containers
@@ -240,7 +241,7 @@ class CycleProgress(_message.Message):
     def __init__(self, at_start: _Optional[_Union[MarkerReading, _Mapping]] = ..., at_end: _Optional[_Union[MarkerReading, _Mapping]] = ..., is_over: bool = ..., sdk_step: _Optional[int] = ...) -> None: ...
 
 class Observed(_message.Message):
-    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining")
+    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining", "aborts")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REVISION_SEEN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -257,6 +258,7 @@ class Observed(_message.Message):
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    ABORTS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     revision_seen: int
     phase: NodePhase
@@ -273,7 +275,8 @@ class Observed(_message.Message):
     workers: _containers.RepeatedCompositeFieldContainer[WorkerProcess]
     progress: CycleProgress
     draining: _drain_pb2.Draining
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ...) -> None: ...
+    aborts: _containers.RepeatedCompositeFieldContainer[_abort_pb2.AbortNotice]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ...) -> None: ...
 
 class StoreOffer(_message.Message):
     __slots__ = ("address", "port", "is_served")
@@ -286,7 +289,7 @@ class StoreOffer(_message.Message):
     def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ..., is_served: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop")
+    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop", "aborts")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -303,6 +306,7 @@ class Run(_message.Message):
     DELAY_FIELD_NUMBER: _ClassVar[int]
     STORE_IS_SERVED_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    ABORTS_FIELD_NUMBER: _ClassVar[int]
     generation: int
     attempt: int
     cycle: int
@@ -319,7 +323,8 @@ class Run(_message.Message):
     delay: _duration_pb2.Duration
     store_is_served: bool
     stop: _drain_pb2.Stop
-    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ...) -> None: ...
+    aborts: _containers.RepeatedCompositeFieldContainer[_abort_pb2.AbortNotice]
+    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("generation", "incident_id", "traceparent", "because", "reads_marker")

@@ -1,0 +1,27 @@
+"""What workers say by the local socket, as events, and what they are ordered by it, as an action. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resurge_launcher.core.abort_state import AbortNotice
+from resurge_libs.core.ids import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFired:
+    """The guard of a rank passed its deadline."""
+
+    generation: Generation
+    notice: AbortNotice
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAbort:
+    """Have the generation's workers abort what they wait in; an empty phase means whatever it is."""
+
+    generation: Generation
+    left_s: float
+    """From now on."""
+    sentence: str
+    phase: str = ""
