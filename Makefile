@@ -46,7 +46,7 @@ soak: ## Restart one job a hundred times; no process, descriptor, thread, socket
 chaos: ## Kill every control-plane process and launcher at 200 random moments: make chaos KILLS=200 SEED=1
 	@$(BIN)/python -m tests.endurance.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
-chaos-logs: ## Kill log server, senders, launchers and workers at 200 random moments while they print: make chaos-logs KILLS=200 SEED=1
+chaos-logs: ## Kill log server, leaves, senders, launchers and workers at 200 random moments while they print: make chaos-logs KILLS=200 SEED=1
 	@$(BIN)/python -m tests.endurance.chaos_logs --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
 endings: ## Every kind of end on two nodes, many times, with the control plane killed at the verdict: make endings RUNS=100 CELLS=success,budget

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -166,3 +168,41 @@ def test_lines_that_cannot_be_sent_hold_up_neither_the_exit_code_nor_who_reads_t
     assert (at - exits).total_seconds() % 86_400 < 20, "ten seconds, and what a busy machine adds"
     assert "logs_held_back" in (run_dir / "spool" / "sender.log").read_text()
     assert not (tmp_path / "app_cycle0.log").exists()
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody has now."""
+    while True:
+        with contextlib.ExitStack() as held:
+            first = held.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            number = first.getsockname()[1]
+            try:
+                for offset in range(1, count):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", number + offset))
+            except (OSError, OverflowError):
+                continue
+            return number
+
+
+def test_two_nodes_send_through_leaves_that_their_launcher_started(tmp_path, run_dir):
+    (tmp_path / "train.py").write_text("import os\nfor n in range(100): print('line', n)\n")
+    control, logs = free_ports(1), free_ports(3)
+    launchers = []
+    for number, node in enumerate(("a", "b")):
+        words = ["run", "--nnodes", "2", "--node-id", node, "--node-rank", str(number), "--rdzv-id", "leaves"]
+        words += ["--rdzv-endpoint", f"127.0.0.1:{control}", "--rdzv-conf", f"is_host={number == 0}".lower()]
+        words += ["--warm", "off", "--state-dir", str(tmp_path / "state"), "--run-dir", str(run_dir / node)]
+        words += ["--ft-enable-log-server", "--ft-log-aggregator-count", "2", "--ft-log-server-port", str(logs)]
+        words += ["--ft-per-cycle-applog-prefix", str(tmp_path / "out" / "app.log")]
+        command = [sys.executable, "-m", "resurge_launcher", *words, str(tmp_path / "train.py")]
+        environ = {**os.environ, "RESURGE_MACHINE_ID": node}
+        launchers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ))
+    told = [launcher.communicate(timeout=90)[1] for launcher in launchers]
+    assert [launcher.returncode for launcher in launchers] == [0, 0], told
+    lines = (tmp_path / "out" / "app_cycle0.log").read_text().splitlines()
+    for rank in (0, 1):
+        assert [line for line in lines if line.startswith(f"{rank}: ")] == [f"{rank}: line {n}" for n in range(100)]
+    for number in (0, 1):
+        said = (tmp_path / "state" / f"log-leaf-{number}" / "control-plane.log").read_text()
+        assert "log_root_found" in said and f"127.0.0.1:{logs + 2}" in said

@@ -1,4 +1,4 @@
-"""Kills log server, senders, launchers and workers at random moments while numbered lines are printed, and counts.
+"""Kills log server, leaves, senders, launchers and workers at random moments while lines are printed, and counts.
 
     python -m tests.endurance.chaos_logs [--kills 200] [--seed 1] [--per-job 12] [--keep DIR] [--no-peer]
 
@@ -32,7 +32,7 @@ from resurge_launcher.logs import spool
 from resurge_launcher.logs.spool import SpoolNote
 from resurge_libs.testing import wait_until
 from tests.bench.peers import PeerMissing, find_or_make
-from tests.endurance.log_job import LogJob, Shape, audit, start_sender
+from tests.endurance.log_job import LEAVES, LogJob, Shape, audit, start_sender
 from tests.endurance.soak import circumstances, interrupted
 from tests.fakes.host import HostProcess
 from tests.fakes.log_sender import LogSender
@@ -75,9 +75,9 @@ class Tally:
 class Witness(threading.Thread):
     """Sends numbered lines and keeps each acknowledgement; one file after the other."""
 
-    def __init__(self, endpoint: str, out: Path, job: str, tally: Tally) -> None:
+    def __init__(self, endpoints: list[str], out: Path, job: str, tally: Tally) -> None:
         super().__init__(daemon=True)
-        self.endpoint, self.out, self.job, self.tally = endpoint, out, job, tally
+        self.endpoints, self.out, self.job, self.tally = endpoints, out, job, tally
         self.now: LogSender | None = None
         self.cycle = WITNESS_CYCLE
         self.enough = threading.Event()
@@ -85,7 +85,8 @@ class Witness(threading.Thread):
     def run(self) -> None:
         """Until told that it is enough, and then to the end of the file at hand."""
         while not self.enough.is_set():
-            sender = LogSender(self.endpoint, 0, 1, WITNESS_LINES)
+            endpoint = self.endpoints[self.cycle % len(self.endpoints)]
+            sender = LogSender(endpoint, 0, 1, WITNESS_LINES)
             sender.source.cycle, sender.job = self.cycle, self.job
             self.now = sender
             asyncio.run(sender.run())
@@ -113,7 +114,7 @@ class Run:
 
     def __init__(self, job: LogJob, seed: int, tally: Tally) -> None:
         self.job, self.tally, self.chance = job, tally, random.Random(seed)
-        self.witness = Witness(job.log_endpoint, job.out, job.job_id, tally)
+        self.witness = Witness([job.log_endpoint, *job.leaf_endpoints], job.out, job.job_id, tally)
         self.done = 0
         self.where = "the start"
 
@@ -125,7 +126,7 @@ class Run:
         deck: list[Callable[[], None]] = []
         while self.done < kills:
             if not deck:  # every kind has its turns in every job
-                deck = [self.log_server, self.sender, self.worker, self.launcher, self.log_server, self.sender]
+                deck = [self.log_server, self.sender, self.worker, self.launcher, self.log_server, self.leaf, self.leaf]
                 self.chance.shuffle(deck)
             kind = deck.pop()
             self.where = f"kill {self.done} of {kind.__name__}"
@@ -147,6 +148,15 @@ class Run:
             threading.Event().wait(self.chance.choice((0.0, self.chance.uniform(0.0, 1.5))))
             self.job.start("logs")
             threading.Event().wait(self.chance.uniform(0.0, 1.5))
+
+    def leaf(self) -> None:
+        """Killed, and at once or later started again; its nodes wait for it, or go to the other one."""
+        name = self.chance.choice(LEAVES)
+        self.job.kill(name)
+        self._count("leaf")
+        self.witness.look()
+        threading.Event().wait(self.chance.choice((0.0, self.chance.uniform(0.0, 5.0))))
+        self.job.start(name)
 
     def sender(self) -> None:
         """Killed; its launcher starts another."""

@@ -1,4 +1,4 @@
-"""A small job whose workers print numbered lines, with a log server of its own; and what of them is in the files."""
+"""A small job whose workers print numbered lines, with a log server and leaves of its own; and what is in the files."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ LINES = Path(__file__).with_name("programs") / "lines.py"
 LINE = re.compile(rb" *\d+: line (\d+) (\d+)")
 SENDER = b"resurge_launcher.logs.shipper"
 PACE_S = 0.02
+LEAVES = ("leaf0", "leaf1")
 
 
 @dataclass
 class LogJob(SmallJob):
-    """Two nodes, a control plane that nobody kills, and a log server as a process of its own: `logs`."""
+    """Two nodes, a control plane that nobody kills, and as processes of their own a log server, `logs`, and leaves."""
 
     script: Path = LINES
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.out = self.folder / "out"
-        self.ports["logs"] = free_port()
-        more = ("--log-endpoint", self.log_endpoint, "--applog-prefix", str(self.out / "app.log"))
+        for name in ("logs", *LEAVES):
+            self.ports[name] = free_port()
+        more = ("--log-endpoint", ",".join(self.leaf_endpoints), "--applog-prefix", str(self.out / "app.log"))
         self.shape = replace(self.shape, flags=(*self.shape.flags, *more), pace_s=PACE_S)
 
     @property
@@ -37,12 +39,22 @@ class LogJob(SmallJob):
         """Of the log server."""
         return f"127.0.0.1:{self.ports['logs']}"
 
+    @property
+    def leaf_endpoints(self) -> list[str]:
+        """Of the leaves, which the nodes send to."""
+        return [f"127.0.0.1:{self.ports[name]}" for name in LEAVES]
+
     def start_all(self) -> None:
-        """The log server too."""
-        self.start("logs")
+        """The log server too, and its leaves."""
+        for name in ("logs", *LEAVES):
+            self.start(name)
         super().start_all()
 
     def _command(self, name: str) -> list[str]:
+        if name in LEAVES:
+            words = [*RESURGE, "serve", "--targets", "log_leaf", "--listen", f"127.0.0.1:{self.ports[name]}"]
+            words += ["--log-root", self.log_endpoint, "--job-id", self.job_id, "--leaf-stop-limit-s", "5"]
+            return [*words, "--state-dir", str(self.folder / f"{name}-state")]
         if name != "logs":
             return super()._command(name)
         words = [*RESURGE, "serve", "--targets", "log_aggregator", "--listen", self.log_endpoint]
@@ -139,4 +151,4 @@ def start_sender(folder: Path, endpoint: str, *more: str) -> subprocess.Popen[by
     return subprocess.Popen([*words, *more], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-__all__ = ["Audit", "LogJob", "Shape", "audit", "processes_with", "start_sender"]
+__all__ = ["LEAVES", "Audit", "LogJob", "Shape", "audit", "processes_with", "start_sender"]

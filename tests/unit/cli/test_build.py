@@ -315,3 +315,38 @@ def test_every_signal_that_is_named_is_handled(script):
     settings = build(script, drain_signals="USR1,TERM", preempted_exit_code="75")
     assert set(settings.handled_signals) >= {signal.SIGUSR1, signal.SIGTERM, signal.SIGQUIT}
     assert settings.draining.exit_code == 75
+
+
+def logs_of(script, tmp_path, **given):
+    told = {"nnodes": "8", "rdzv_endpoint": "127.0.0.1:7470", "enable_log_server": "1"}
+    return build(script, applog_prefix=str(tmp_path / "app.log"), **{**told, **given}).logs
+
+
+def test_leaves_have_the_ports_before_the_log_server_and_each_node_its_own(script, tmp_path):
+    plain = logs_of(script, tmp_path)
+    assert (plain.endpoint.port, plain.leaves) == (50051, ())
+    assert logs_of(script, tmp_path, log_leaf_count="1").leaves == ()
+    plan = logs_of(script, tmp_path, log_leaf_count="3", log_server_port="6000", node_rank="4")
+    assert [leaf.port for leaf in plan.leaves] == [6000, 6001, 6002] and plan.endpoint.port == 6003
+    assert [leaf.port for leaf in plan.own_leaves] == [6001, 6002, 6000]
+    assert plan.leaf_queue_blocks == 16_384
+    many = logs_of(script, tmp_path, nnodes="4000")
+    assert len(many.leaves) == 3 and many.leaf_queue_blocks == 256 * 1_334
+    assert logs_of(script, tmp_path, log_leaf_count="2", log_leaf_queue_blocks="64").leaf_queue_blocks == 64
+    elsewhere = logs_of(script, tmp_path, log_endpoint="a:1,b:2", node_rank="1")
+    assert [leaf.host for leaf in elsewhere.own_leaves] == ["b", "a"]
+    assert elsewhere.endpoint is None and not elsewhere.serve_here
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"log_leaf_count": "9", "log_server_port": "65530"}, "--ft-log-aggregator-count"),
+        ({"log_leaf_queue_blocks": "63"}, "--ft-log-leaf-max-queue-chunks"),
+        ({"log_leaf_count": "-1"}, "--ft-log-aggregator-count"),
+    ],
+)
+def test_leaves_that_cannot_be_are_refused(script, tmp_path, given, field):
+    told = {"nnodes": "8", "rdzv_endpoint": "127.0.0.1:7470", "enable_log_server": "1"}
+    refused = refusal(script, applog_prefix=str(tmp_path / "app.log"), **{**told, **given})
+    assert refused.field == field

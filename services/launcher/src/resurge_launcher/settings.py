@@ -130,10 +130,18 @@ class LogPlan:
     spool_dir: Path  # of this node, on a local disk
     launcher_log: Path | None = None
     endpoint: Endpoint | None = None  # of the log server; None: nodes append
+    leaves: tuple[Endpoint, ...] = ()  # between nodes and the log server
+    first_leaf: int = 0  # of this node
+    leaf_queue_blocks: int = 16_384
     serve_here: bool = False  # this launcher starts it if none answers
     sync: str = "interval"
     stop_limit_s: float = 10.0
     spool_limit_bytes: int = 10 * 1024**3
+
+    @property
+    def own_leaves(self) -> tuple[Endpoint, ...]:
+        """The leaves in the order in which this node tries them."""
+        return self.leaves[self.first_leaf :] + self.leaves[: self.first_leaf]
 
 
 @dataclass(frozen=True, slots=True)

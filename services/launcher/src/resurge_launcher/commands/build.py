@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from resurge_launcher.commands import machine, rdzv_conf
-from resurge_launcher.commands.logs import log_plan_of
+from resurge_launcher.commands.logs import LogPlace, log_plan_of
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.restarts import restart_rules_of
@@ -64,7 +64,7 @@ def run_settings(resolved: Resolved, entry: Entry, here: Surroundings, config: P
     limits = limits_of(resolved, given_limits_of(resolved, conf.limits))
     serve_here = _serves_here(endpoint, conf.is_host)
     run_dir = _run_dir(resolved, here.environ, job_id, place)
-    logs, log_notices = log_plan_of(resolved, endpoint, serve_here, max_nodes, run_dir)
+    logs, log_notices = log_plan_of(resolved, LogPlace(endpoint, serve_here, max_nodes, run_dir, place))
     return RunSettings(
         job_id=job_id,
         attempt=attempt_of(resolved, here.environ),

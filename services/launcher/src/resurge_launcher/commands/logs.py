@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from resurge_launcher.commands.place import NodeIdentity
 from resurge_launcher.commands.sources import Resolved, Sourced
 from resurge_launcher.settings import LogPlan, LogWay
 from resurge_launcher.usage import UsageProblem
 from resurge_libs.rpc.endpoint import Endpoint
 
 MIB = 1024 * 1024
+NODES_PER_LEAF = 1_536
+"""Of the reference: so many one server is said to carry there."""
+BLOCKS_PER_NODE, BLOCKS_MIN, BLOCKS_MAX = 256, 16_384, 1_000_000
+PORT_MAX = 65_535
 LUSTRE = "on Lustre each append is whole, and all nodes wait for one lock"
 NFS = "on NFS or VAST lines interleave or vanish, and nobody sees it"
 
 
-def log_plan_of(
-    resolved: Resolved, endpoint: Endpoint | None, serve_here: bool, max_nodes: int, run_dir: Path
-) -> tuple[LogPlan | None, list[str]]:
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """What of the rest of the settings the plan follows from."""
+
+    endpoint: Endpoint | None
+    serve_here: bool
+    max_nodes: int
+    run_dir: Path
+    node: NodeIdentity
+
+
+def log_plan_of(resolved: Resolved, place: LogPlace) -> tuple[LogPlan | None, list[str]]:
     """The plan, None where none was asked for, and what is to be said at the start."""
     prefix, launcher_log = resolved["applog_prefix"], resolved["launcher_log"]
     if not prefix.value:
@@ -27,24 +41,71 @@ def log_plan_of(
     plan = LogPlan(
         way=LogWay.SERVER,
         prefix=_absolute(prefix),
-        spool_dir=Path(resolved["log_spool_dir"].value or run_dir / "spool").absolute(),
+        spool_dir=Path(resolved["log_spool_dir"].value or place.run_dir / "spool").absolute(),
         launcher_log=_absolute(launcher_log) if launcher_log.value else None,
         sync=resolved["log_sync"].value,
         stop_limit_s=resolved["log_server_stop_limit_s"].value,
         spool_limit_bytes=resolved["log_spool_limit_mib"].value * MIB,
     )
     is_wanted = resolved["enable_log_server"].value or bool(launcher_log.value) or resolved["log_endpoint"].value
-    if not is_wanted and max_nodes > 1:
+    if not is_wanted and place.max_nodes > 1:
         return _direct(resolved, plan)
-    at = resolved["log_endpoint"].value or _beside(endpoint, resolved["log_server_port"].value, run_dir, prefix.value)
-    return replace(plan, endpoint=at, serve_here=serve_here and not resolved["log_endpoint"].value), []
+    return _served(resolved, plan, place), []
 
 
-def _beside(endpoint: Endpoint | None, port: int, run_dir: Path, prefix: str) -> Endpoint:
+def _served(resolved: Resolved, plan: LogPlan, place: LogPlace) -> LogPlan:
+    given = resolved["log_endpoint"].value
+    if given:
+        own = _own_leaf(place.node, len(given))
+        if len(given) == 1:
+            return replace(plan, endpoint=given[0])
+        return replace(plan, leaves=given, first_leaf=own)
+    count = _leaf_count(resolved["log_leaf_count"], resolved["log_server_port"], place)
+    first = _beside(place, resolved["log_server_port"].value, plan.prefix)
+    served = replace(plan, endpoint=_after(first, count), serve_here=place.serve_here)
+    if not count:
+        return served
+    blocks = resolved["log_leaf_queue_blocks"].value
+    per_leaf = -(-place.max_nodes // count)
+    return replace(
+        served,
+        leaves=tuple(_after(first, number) for number in range(count)),
+        first_leaf=_own_leaf(place.node, count),
+        leaf_queue_blocks=blocks if blocks > 0 else min(max(BLOCKS_PER_NODE * per_leaf, BLOCKS_MIN), BLOCKS_MAX),
+    )
+
+
+def _leaf_count(count: Sourced, port: Sourced, place: LogPlace) -> int:
+    """How many leaves; 0 where nodes send to the log server itself. Raises UsageProblem."""
+    wanted = count.value or -(-place.max_nodes // NODES_PER_LEAF)
+    if wanted <= 1:
+        return 0
+    if port.value + wanted > PORT_MAX:
+        problem = f"{wanted} leaves and the log server take ports {port.value} to {port.value + wanted}"
+        raise UsageProblem(count.field, problem, f"Give fewer leaves, or a --ft-log-server-port below {port.value}.")
+    return int(wanted)
+
+
+def _own_leaf(node: NodeIdentity, count: int) -> int:
+    """By its order among the nodes, else by its name: alike however often it starts."""
+    if node.infra_rank is not None:
+        return node.infra_rank % count
+    return int.from_bytes(hashlib.sha256(node.node_id.encode()).digest()[:8]) % count
+
+
+def _beside(place: LogPlace, port: int, prefix: Path) -> Endpoint:
+    endpoint = place.endpoint
     if endpoint is None or endpoint.is_unix:
-        of_prefix = hashlib.sha256(prefix.encode()).hexdigest()[:10]
-        return Endpoint(path=str(run_dir / f"logs-{of_prefix}.sock"))
+        of_prefix = hashlib.sha256(str(prefix).encode()).hexdigest()[:10]
+        return Endpoint(path=str(place.run_dir / f"logs-{of_prefix}.sock"))
     return replace(endpoint, port=port)
+
+
+def _after(endpoint: Endpoint, number: int) -> Endpoint:
+    """The place of the server after so many others."""
+    if endpoint.is_unix:
+        return replace(endpoint, path=f"{endpoint.path[:-5]}-{number}.sock") if number else endpoint
+    return replace(endpoint, port=endpoint.port + number)
 
 
 def _direct(resolved: Resolved, plan: LogPlan) -> tuple[LogPlan, list[str]]:
@@ -63,7 +124,7 @@ def _direct(resolved: Resolved, plan: LogPlan) -> tuple[LogPlan, list[str]]:
 
 
 def _refuse_without_prefix(resolved: Resolved) -> None:
-    for name in ("launcher_log", "enable_log_server", "log_endpoint", "strict_logs"):
+    for name in ("launcher_log", "enable_log_server", "log_endpoint", "log_leaf_count", "strict_logs"):
         item = resolved[name]
         if item.is_given and item.value:
             raise UsageProblem(item.field, "needs a prefix for the files", "Add --ft-per-cycle-applog-prefix PATH.")

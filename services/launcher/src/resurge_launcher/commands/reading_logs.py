@@ -140,6 +140,7 @@ def flush(spool: Path, log_endpoint: str, limit_s: float) -> None:
     from resurge_launcher.logs import shipper
     from resurge_launcher.logs import spool as spools
     from resurge_launcher.logs.backlog import SpoolRules
+    from resurge_launcher.logs.route import Route
 
     notes = list(spools.notes(spool))
     if not notes:
@@ -152,7 +153,9 @@ def flush(spool: Path, log_endpoint: str, limit_s: float) -> None:
         )
     launcher_settings.calm_grpc()
     token = launcher_settings.environment().get("RESURGE_JOB_TOKEN", "")
-    sender = shipper.Shipper(spool, _endpoint(log_endpoint), notes[0].job, notes[0].node, token, SpoolRules())
+    sender = shipper.Shipper(
+        spool, Route((), _endpoint(log_endpoint)), notes[0].job, notes[0].node, token, SpoolRules()
+    )
     code = sender.run(limit_s=limit_s, once=True)
     left = len(list(spools.notes(spool)))
     click.echo(

@@ -133,6 +133,14 @@ def endpoints(value: str) -> tuple[Endpoint, ...]:
     return tuple(endpoint(part.strip()) for part in value.split(","))
 
 
+def leaf_queue(value: str) -> int:
+    """Blocks that may wait in a leaf; -1: by its number of nodes."""
+    text = value.strip()
+    if text != "-1" and not (text.isdecimal() and 64 <= int(text) <= 1_000_000):
+        raise Wrong(f"{value!r} is no number of blocks", "Give 64 to 1000000, or -1.")
+    return int(text)
+
+
 def streams(value: str) -> StreamChoice:
     """One of 0 (none), 1 (stdout), 2 (stderr), 3 (both), or per local rank, for example 0:3,1:2."""
     if value in ("0", "1", "2", "3"):

@@ -27,13 +27,14 @@ from resurge_launcher.logs import spool
 from resurge_launcher.logs.appending import Appender
 from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
 from resurge_launcher.logs.lifeline import EXIT_LEFT, ORPHAN_LIMIT_S, Lifeline
+from resurge_launcher.logs.route import Route
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
 from resurge_libs.core.refusals import Overloaded, Refused, RpcProblem, Unready
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 from resurge_libs.rpc.channel import open_sync_channel
 from resurge_libs.rpc.context import call_metadata
-from resurge_libs.rpc.endpoint import Endpoint, parse_endpoint
+from resurge_libs.rpc.endpoint import parse_endpoint
 from resurge_libs.rpc.errors import problem_of
 
 PROTOCOL_VERSION = 1
@@ -52,8 +53,8 @@ EXIT_DONE = 0
 class Shipper:
     """One spool and the stream that it goes over."""
 
-    def __init__(self, folder: Path, endpoint: Endpoint, job: str, node: str, token: str, rules: SpoolRules) -> None:
-        self._folder, self._endpoint, self._job, self._node, self._token = folder, endpoint, job, node, token
+    def __init__(self, folder: Path, route: Route, job: str, node: str, token: str, rules: SpoolRules) -> None:
+        self._folder, self._route, self._job, self._node, self._token = folder, route, job, node, token
         self._backlog = Backlog(folder, rules)
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
@@ -110,12 +111,13 @@ class Shipper:
         over = threading.Event()
         timeout = None if give_up_at is None else max(0.1, give_up_at - time.monotonic())
         try:
-            with open_sync_channel(self._endpoint, TimeLimits(), self._token) as channel:
+            with open_sync_channel(self._route.now(), TimeLimits(), self._token) as channel:
                 stub = logs_pb2_grpc.LogAggregatorServiceStub(channel)
                 requests = self._requests(over, once)
                 for response in stub.Push(requests, metadata=call_metadata(self._token), timeout=timeout):
                     got_on = self._heard(response) or got_on
         except grpc.RpcError as error:
+            self._route.failed()
             problem = problem_of(error)
             self._told_trouble(str(problem))
             if self.lifeline.is_orphan and _is_final(problem):
@@ -199,6 +201,8 @@ class Shipper:
         with self._lock:
             if response.window:
                 self._window_bytes = min(WINDOW_BYTES, response.window)
+            if response.acks:
+                self._route.answered()
             for ack in response.acks:
                 name = self._names.get(ack.number)
                 if name is None:
@@ -276,8 +280,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="resurge-log-shipper")
     parser.add_argument("spool", type=Path)
     parser.add_argument(
-        "--endpoint", default="", help="the log server; without it blocks go into the files of --prefix"
+        "--endpoint", default="", help="the log server; without it and leaves blocks go into the files of --prefix"
     )
+    parser.add_argument("--leaf", action="append", default=[], help="a leaf to be tried before it, the first one first")
     parser.add_argument("--prefix", type=Path)
     parser.add_argument("--job", required=True)
     parser.add_argument("--node", required=True)
@@ -295,10 +300,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         rules = SpoolRules(limit_bytes=options.limit_bytes)
         token = sys.stdin.readline().strip() if not sys.stdin.isatty() else ""
-        if not options.endpoint:
+        if not options.endpoint and not options.leaf:
             return Appender(options.spool, options.prefix, rules, lifeline).run()
-        endpoint = parse_endpoint(options.endpoint)
-        shipper = Shipper(options.spool, endpoint, options.job, options.node, token, rules)
+        root = parse_endpoint(options.endpoint) if options.endpoint else None
+        route = Route(tuple(parse_endpoint(leaf) for leaf in options.leaf), root)
+        shipper = Shipper(options.spool, route, options.job, options.node, token, rules)
         shipper.lifeline = lifeline
         return shipper.run()
     finally:

@@ -12,55 +12,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.lifeline import ORPHAN_LIMIT_S
+from resurge_launcher.logs.servers import LogServers
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
-from resurge_launcher.settings import LogPlan, RunSettings
+from resurge_launcher.settings import LogPlan, LogWay, RunSettings
 from resurge_libs.obs import log
 
 SENDER = "resurge_launcher.logs.shipper"
 AGAIN_S, AGAIN_MAX_S = 0.5, 10.0
 TAIL_BYTES = 16 * 1024
-SERVER_LIMIT_S = 60.0
-"""So long at least a log server waits for the last senders, with its launcher or without it."""
-STATE_NAME = "log-server"
 SENDER_LOG = "sender.log"
 """In the spool: what the sender says. Never on the launcher's own streams, which it outlives."""
 SENDER_LOG_BYTES_MAX = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LogServerPlan(ControlPlan):
-    """The log server, kept alive as a control plane is."""
-
-    logs: LogPlan | None = None
-
-    @property
-    def argv(self) -> list[str]:
-        """The host program with its arguments."""
-        assert self.logs is not None, "made with its plan"
-        words = [
-            sys.executable,
-            "-P",
-            "-m",
-            "resurge_host",
-            "--targets",
-            "log_aggregator",
-            "--listen",
-            self.listen.target,
-        ]
-        words += ["--state-dir", str(self.state_dir), "--job-id", self.job_id]
-        words += ["--applog-prefix", str(self.logs.prefix), "--sync", self.logs.sync]
-        words += ["--stop-limit-s", repr(max(SERVER_LIMIT_S, self.logs.stop_limit_s))]
-        if self.logs.launcher_log is not None:
-            words += ["--launcher-log", str(self.logs.launcher_log)]
-        return words + (["--ft-cfg-path", str(self.config_path)] if self.config_path is not None else [])
 
 
 class LogShipping:
@@ -71,25 +39,16 @@ class LogShipping:
         self._folder = plan.spool_dir
         self._sender: subprocess.Popen[bytes] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._server = self._log_server()
+        self._servers = LogServers(settings, plan)
         self._notes: dict[tuple[int, int], SpoolNote] = {}
         self._is_down = False
         self._sender_trouble = ""
-
-    def _log_server(self) -> ControlPlane | None:
-        plan, settings = self._plan, self._settings
-        if plan.endpoint is None or not plan.serve_here:
-            return None
-        state_dir = settings.state_dir.absolute() / STATE_NAME
-        environ, job = settings.control_environ, settings.job_id
-        server = LogServerPlan(job, plan.endpoint, state_dir, environ, settings.config_path, logs=plan)
-        return ControlPlane(server, lambda: None, self._server_useless)
 
     @property
     def pids(self) -> set[int]:
         """Children of this launcher that are no workers."""
         sender = {self._sender.pid} if self._sender is not None else set()
-        return sender | (self._server.pids if self._server is not None else set())
+        return sender | self._servers.pids
 
     def start(self) -> None:
         """Take up the spool, and what earlier launchers left in it. Main thread."""
@@ -99,8 +58,7 @@ class LogShipping:
             spool.end_launchers(self._folder, self._incarnation - 1)
         except OSError as error:
             self._down(error)
-        if self._server is not None:
-            self._server.start()
+        self._servers.start()
         self._watch = asyncio.get_running_loop().create_task(self._keep_sending())
 
     def own_log(self) -> TextIO | None:
@@ -170,9 +128,7 @@ class LogShipping:
         self._say_what_is_left()
         if self._sender is not None and self._sender.returncode is None:
             self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
-        has_ended = False
-        if self._server is not None:
-            has_ended = await self._server.stop(end_it=True, limit_s=max(0.0, give_up_at - loop.time()))
+        has_ended = await self._servers.stop(max(0.0, give_up_at - loop.time()))
         self._tidy_up(has_ended)
 
     def _say_what_is_left(self) -> None:
@@ -195,9 +151,10 @@ class LogShipping:
                     (self._folder / name).unlink(missing_ok=True)
                 self._folder.rmdir()
         endpoint = self._plan.endpoint
-        if server_has_ended and endpoint is not None and endpoint.is_unix:
-            with contextlib.suppress(OSError):
-                os.unlink(endpoint.path)
+        for served in (*self._plan.leaves, *([endpoint] if endpoint is not None else [])):
+            if server_has_ended and served.is_unix:
+                with contextlib.suppress(OSError):
+                    os.unlink(served.path)
 
     # --- the sender ---
 
@@ -230,7 +187,11 @@ class LogShipping:
         words = [sys.executable, "-P", "-m", SENDER, str(self._folder), "--job", settings.job_id]
         words += ["--node", settings.node_id, "--limit-bytes", str(plan.spool_limit_bytes)]
         words += ["--parent", str(os.getpid())]
-        words += ["--endpoint", plan.endpoint.target] if plan.endpoint is not None else ["--prefix", str(plan.prefix)]
+        if plan.way is LogWay.DIRECT:
+            words += ["--prefix", str(plan.prefix)]
+        else:
+            words += [word for leaf in plan.own_leaves for word in ("--leaf", leaf.target)]
+            words += ["--endpoint", plan.endpoint.target] if plan.endpoint is not None else []
         with _sender_log(self._folder / SENDER_LOG) as output:
             sender = subprocess.Popen(
                 words,
@@ -245,9 +206,6 @@ class LogShipping:
             sender.stdin.write(settings.job_token.encode() + b"\n")
             sender.stdin.close()
         return sender
-
-    def _server_useless(self, last_words: str) -> None:
-        log.event("log_server_useless", sentence=f"the log server cannot be started: {last_words}")
 
     def _down(self, error: OSError) -> None:
         if not self._is_down:
