@@ -99,12 +99,12 @@ def foreign_rooms(name: str, wanted: Iterable[str]) -> list[str]:
 
 
 def host_reaches_past_module(wanted: Iterable[str]) -> list[str]:
-    """What the host imports of a service beyond its `module`."""
+    """What the host imports of a service beyond its `module`, or that of one of its parts."""
     services = ("resurge_rendezvous", "resurge_restart_policy", "resurge_log_aggregator", "resurge_launcher")
     return sorted(
         want
         for want in wanted
-        if want.split(".")[0] in services and want not in services and want.split(".")[1] != "module"
+        if want.split(".")[0] in services and want not in services and "module" not in want.split(".")[1:3]
     )
 
 

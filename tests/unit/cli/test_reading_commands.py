@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -177,13 +178,13 @@ def test_explain_tells_the_rules_in_order(capsys, state):
     ]
     assert rules
     assert "=> restart" in out
-    assert out.index("job_already_succeeded") < out.index("budget_is_exhausted") < out.index("=> restart")
+    assert re.search(r"job_already_succeeded.* budget .*budget_of_cause.*=> restart", out, re.DOTALL)
 
 
 def test_explain_without_a_name_means_the_last_and_a_stop_is_told(capsys, state):
     _, out, _ = told(capsys, "explain", "--state-dir", str(state))
     assert "inc-3" in out
-    assert "=> budget_is_exhausted" in out
+    assert "=> budget" in out
 
 
 @pytest.mark.parametrize(("name", "hint"), [("inc-", "inc-1, inc-2, inc-3"), ("inc-9", "inc-")])
@@ -203,7 +204,7 @@ def test_a_replay_that_differs_says_so(capsys, state):
 def test_the_default_replay_agrees_with_the_record_it_was_made_from():
     answer = replayed_by_default(ended_job().incident)
     assert answer.verdict.kind == policy_pb2.VERDICT_KIND_STOP
-    assert [rule.rule for rule in answer.rules if rule.decided] == ["budget_is_exhausted"]
+    assert [rule.rule for rule in answer.rules if rule.decided] == ["budget"]
 
 
 def test_the_newest_job_is_found_without_being_named(capsys, state, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from resurge_libs.core.backoff import BackoffRules
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
+from resurge_libs.core.named_rules import NamedRule
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import (
     SOURCE_POLICY,
@@ -18,7 +19,6 @@ from resurge_libs.core.verdict import (
     VerdictRules,
     default_verdict,
 )
-from resurge_restart_policy.core.model import NamedRule
 from resurge_restart_policy.core.rules import ORDER
 from resurge_restart_policy.core.step import decide, explain
 

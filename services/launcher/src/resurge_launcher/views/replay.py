@@ -11,9 +11,8 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
-from resurge_libs.core.progress import told
+from resurge_libs.core.named_rules import named
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.repeat_offenders import kept_sentence
 from resurge_libs.core.verdict import (
     DEFAULT_ORDER,
     EXIT_NO_RESTART,
@@ -51,36 +50,17 @@ def replayed_by_default(
     view, rules = incident_view(incident), VerdictRules()
     answer = policy_pb2.ExplainResponse(incident=incident)
     decided = False
-    for rule in order:
-        name = rule.__name__
-        verdict = None if decided else rule(view, rules)
+    for rule in map(named, order):
+        verdict = None if decided else rule.judge(view, rules)
         if verdict is not None:
             decided = True
             answer.verdict.CopyFrom(_verdict_to_proto(verdict))
             because = verdict.because
         else:
-            because = Because(Reason.RULE_NOT_ASKED) if decided else _passed_over(name, view)
-        answer.rules.add(rule=name, decided=verdict is not None, because=because_to_proto(because))
+            words = "" if decided else rule.passed_over(view, rules)
+            because = Because(Reason.RULE_NOT_ASKED if decided else Reason.RULE_PASSED_OVER, words)
+        answer.rules.add(rule=rule.name, decided=verdict is not None, because=because_to_proto(because))
     return answer
-
-
-def _passed_over(rule: str, view: IncidentView) -> Because:
-    """Why a default rule had nothing to say, with the figures that mattered."""
-    budget, bound = view.budget, view.cause_budget
-    match rule:
-        case "no_progress":
-            sentence = "progress over restarts is not tracked" if view.progress is None else told(view.progress)
-        case "budget_is_exhausted":
-            sentence = f"{budget.left} restarts left: {budget.spent} spent of {budget.max_restarts} allowed"
-        case "budget_of_cause_is_exhausted" if bound is not None:
-            sentence = f"{bound.spent} restarts spent of {bound.allowed} allowed for cause {bound.cause}"
-        case "exclusion_leaves_too_few" | "repeat_offender":
-            sentence = kept_sentence(view, VerdictRules())
-        case "budget_of_cause_is_exhausted":
-            sentence = f"cause {view.cause} has no bound of its own"
-        case _:
-            sentence = ""
-    return Because(Reason.RULE_PASSED_OVER, sentence)
 
 
 def was_held(record: rendezvous_pb2.Recovery) -> str:

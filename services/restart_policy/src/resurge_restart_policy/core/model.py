@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from resurge_libs.core.reasons import Because
-from resurge_libs.core.verdict import IncidentView, Verdict, VerdictRule, VerdictRules
-
-
-@dataclass(frozen=True, slots=True)
-class NamedRule:
-    """One rule with the words it uses when it has nothing to say."""
-
-    name: str
-    judge: VerdictRule
-    passed_over: Callable[[IncidentView, VerdictRules], str]
-    """Why the rule did not answer, with the figures that mattered; only called when it did not."""
+from resurge_libs.core.verdict import IncidentView, Verdict
 
 
 @dataclass(frozen=True, slots=True)
