@@ -20,7 +20,7 @@ API_ROOMS: dict[str, frozenset[str]] = {
     "resurge_libs": frozenset(),
     "resurge_rendezvous": frozenset({"common", "journal", "policy", "rendezvous"}),
     "resurge_restart_policy": frozenset({"common", "policy", "rendezvous"}),
-    "resurge_log_aggregator": frozenset({"common", "logs"}),
+    "resurge_log_aggregator": frozenset({"common", "compat", "logs"}),
     "resurge_launcher": frozenset({"common", "logs", "policy", "rendezvous"}),
     "resurge_host": frozenset(),
     "resurge": frozenset(),

@@ -16,7 +16,6 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import BadRequest, RpcProblem, Unready
 from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import (
-    FIRST_ATTEMPT,
     BlockHead,
     Follows,
     LogKey,
@@ -29,7 +28,7 @@ from resurge_log_aggregator.core.model import (
 from resurge_log_aggregator.core.step import made_durable, place, state_of
 from resurge_log_aggregator.index import NotAnIndex
 from resurge_log_aggregator.log_file import Entry, FileTaken, LogFile, Reached, is_of_job
-from resurge_log_aggregator.names import application_path
+from resurge_log_aggregator.names import application_key, application_path
 from resurge_log_aggregator.writer import Writer, WriterRules
 
 REOPEN_S = 1.0
@@ -59,6 +58,8 @@ class Places:
 
     def path_of(self, key: LogKey) -> Path:
         """The path of a file. Raises BadRequest where the service keeps none of its kind."""
+        if key.kind is LogKind.OTHER:
+            return Path(key.name)
         if key.kind is LogKind.LAUNCHER:
             if self.launcher_path is None:
                 raise BadRequest.of(
@@ -309,14 +310,8 @@ def found_logs(places: Places) -> list[LogKey]:
         found.append(LogKey(LogKind.LAUNCHER, 0, 0))
     prefix = places.prefix
     if prefix is not None and prefix.parent.is_dir():
-        for path in prefix.parent.glob(f"{prefix.stem}*_cycle*{prefix.suffix or '.log'}"):
-            middle = path.name[len(prefix.stem) : -len(prefix.suffix or ".log")]
-            attempt, _, cycle = middle.rpartition("_cycle")
-            number = attempt.removeprefix("_attempt") if attempt else str(FIRST_ATTEMPT)
-            if cycle.isdecimal() and number.isdecimal():
-                key = LogKey(LogKind.APPLICATION, int(number), int(cycle))
-                if application_path(prefix, key) == path:
-                    found.append(key)
+        paths = prefix.parent.glob(f"{prefix.stem}*_cycle*{prefix.suffix or '.log'}")
+        found += [key for path in paths if (key := application_key(prefix, path)) is not None]
     return sorted(found)
 
 

@@ -69,6 +69,7 @@ class NotAnIndex(Exception):
 def header(job: str, key: LogKey, base: int) -> bytes:
     """The first bytes of an index. `base`: how long the file was before anything of ours."""
     told = {"job": job, "kind": key.kind, "attempt": key.attempt, "cycle": key.cycle, "base": base}
+    told |= {"name": key.name} if key.name else {}
     return MAGIC + json.dumps(told).encode() + b"\n"
 
 
@@ -79,7 +80,7 @@ def read_header(data: bytes, job: str, key: LogKey) -> tuple[int, int]:
         raise NotAnIndex("it is no log index of this release")
     try:
         told: dict[str, Any] = json.loads(data[len(MAGIC) : end])
-        found = LogKey(LogKind(told["kind"]), int(told["attempt"]), int(told["cycle"]))
+        found = LogKey(LogKind(told["kind"]), int(told["attempt"]), int(told["cycle"]), told.get("name", ""))
         base = int(told["base"])
     except (ValueError, KeyError, TypeError) as error:
         raise NotAnIndex(f"its header cannot be read: {error}") from None
@@ -92,7 +93,8 @@ def encode(record: Record) -> bytes:
     """One record as bytes."""
     match record:
         case SourceRecord(number, key, world_size):
-            body = _SOURCE.pack(number) + json.dumps({**asdict(key), "world_size": world_size}).encode()
+            named = {field: value for field, value in asdict(key).items() if field != "name" or value}
+            body = _SOURCE.pack(number) + json.dumps({**named, "world_size": world_size}).encode()
             return _framed(b"S", body)
         case BlockRecord(number, head, position, checksum, at):
             body = _BLOCK.pack(

@@ -28,6 +28,13 @@ class LogSettings(ServiceSettings):
     window_mib: Annotated[int, Gt(0), "Text of one sender that may be under way unacknowledged."] = 32
     stop_limit_s: Annotated[float, Ge(0), "How long a graceful end waits for senders and the disk."] = 60.0
 
+    nvrx_roots: Annotated[
+        tuple[str, ...], "Folders that clients of NVIDIA's extension may write below, beside those of the paths above."
+    ] = ()
+    nvrx_without_token: Annotated[
+        bool, "Take their lines without the job's token, which they do not have: from whoever reaches the port."
+    ] = False
+
     def rules(self) -> WriterRules:
         """The settings as the writer takes them."""
         return WriterRules(self.sync, self.sync_interval_s, self.queue_mib * MIB)
@@ -39,6 +46,12 @@ class LogSettings(ServiceSettings):
     def launcher_path(self) -> Path | None:
         """Where launchers' log goes. Raises UsageProblem for a path that is not absolute."""
         return _absolute("launcher_log", self.launcher_log)
+
+    def roots(self) -> tuple[Path, ...]:
+        """Where clients of NVIDIA's extension may write. Raises UsageProblem for a path that is not absolute."""
+        own = [path.parent for path in (self.prefix(), self.launcher_path()) if path is not None]
+        more = [path for root in self.nvrx_roots if (path := _absolute("nvrx_roots", root)) is not None]
+        return (*own, *more)
 
 
 def _absolute(field: str, written: str) -> Path | None:

@@ -18,7 +18,7 @@ NAME_BYTES_MAX = 256
 MISSING_MAX = 1_000
 KINDS = {logs_pb2.LOG_KIND_APPLICATION: LogKind.APPLICATION, logs_pb2.LOG_KIND_LAUNCHER: LogKind.LAUNCHER}
 CODES = {code.value[0]: code for code in grpc.StatusCode}
-KIND_PROTOS = {kind: number for number, kind in KINDS.items()}
+KIND_PROTOS = {**{kind: number for number, kind in KINDS.items()}, LogKind.OTHER: logs_pb2.LOG_KIND_OTHER}
 
 
 def check_hello(hello: logs_pb2.PushHello, served: str) -> None:

@@ -76,3 +76,5 @@ class Target:
     """It serves in place of another service: never part of `all`, and never beside others in one process."""
     longer_stop_s: Callable[[Any], float] = lambda _settings: 0.0
     """By its settings: how long its `stop` may take beyond what a host grants anyway."""
+    open_methods: Callable[[Any], tuple[str, ...]] = lambda _settings: ()
+    """By its settings: calls that are answered without the job's token, for callers that have none."""

@@ -144,7 +144,7 @@ async def _serve(prog: str, plan: HostPlan, claimed: StateDir | None) -> int:
         on_failed=ending.failed,
         on_ended=ending.ended,
     )
-    server = make_server(plan.limits, plan.token)
+    server = make_server(plan.limits, plan.token, open_methods=_open_methods(plan))
     modules: list[Module] = []
     try:
         for target in plan.targets:
@@ -205,6 +205,12 @@ def _say_ready(prog: str, plan: HostPlan, bound: Endpoint, claimed: StateDir | N
 
 def _longer_stop_s(plan: HostPlan) -> float:
     return max(target.longer_stop_s(plan.services[target.name].settings) for target in plan.targets)
+
+
+def _open_methods(plan: HostPlan) -> tuple[str, ...]:
+    return tuple(
+        method for target in plan.targets for method in target.open_methods(plan.services[target.name].settings)
+    )
 
 
 async def _stop(server: Any, modules: Sequence[Module], limit_s: float) -> None:

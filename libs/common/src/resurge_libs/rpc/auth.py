@@ -6,7 +6,7 @@ The token comes in as a value (from settings); this module never reads the envir
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -60,10 +60,10 @@ def is_right(presented: str | bytes | None, token: str) -> bool:
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Refuses every call without the job's token, but for health checks."""
+    """Refuses every call without the job's token, but for health checks and what a service has opened."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, token: str, open_methods: Sequence[str] = ()) -> None:
+        self._token, self._open = token, frozenset((*OPEN_METHODS, *open_methods))
 
     async def intercept_service(
         self,
@@ -73,7 +73,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         """Pass the call on, or answer UNAUTHENTICATED in its own shape."""
         handler: Any = await continuation(handler_call_details)
         details: Any = handler_call_details
-        if handler is None or details.method in OPEN_METHODS:
+        if handler is None or details.method in self._open:
             return handler
         presented = next((value for key, value in details.invocation_metadata or () if key == TOKEN_KEY), None)
         if is_right(presented, self._token):

@@ -22,10 +22,16 @@ UNIX_PROBE_LIMIT_S = 1.0
 
 
 def make_server(
-    limits: TimeLimits, token: str | None = None, interceptors: Sequence[grpc.aio.ServerInterceptor] = ()
+    limits: TimeLimits,
+    token: str | None = None,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    open_methods: Sequence[str] = (),
 ) -> grpc.aio.Server:
-    """A server with all options of the house; add servicers, then `listen`, then `await server.start()`."""
-    guards: list[grpc.aio.ServerInterceptor] = [TokenInterceptor(token)] if token else []
+    """A server with all options of the house; add servicers, then `listen`, then `await server.start()`.
+
+    `open_methods` are answered without the token.
+    """
+    guards: list[grpc.aio.ServerInterceptor] = [TokenInterceptor(token, open_methods)] if token else []
     return grpc.aio.server(interceptors=[*guards, RefusalInterceptor(), *interceptors], options=server_options(limits))
 
 

@@ -123,6 +123,8 @@ def listed(log_endpoint: str | None, state_dir: str | None, is_json: bool) -> No
 def _row(log: logs_pb2.Log) -> str:
     if log.kind == logs_pb2.LOG_KIND_LAUNCHER:
         name, state = "launchers", ""
+    elif log.kind == logs_pb2.LOG_KIND_OTHER:
+        name, state = "another's file", ""
     else:
         name = f"attempt {log.attempt} cycle {log.cycle}"
         missing = ", ".join(str(rank) for rank in log.missing_ranks[:8])

@@ -14,6 +14,8 @@ class LogKind(StrEnum):
 
     APPLICATION = "APPLICATION"
     LAUNCHER = "LAUNCHER"
+    OTHER = "OTHER"
+    """A file that a client of another contract names."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,6 +25,8 @@ class LogKey:
     kind: LogKind
     attempt: int
     cycle: int
+    name: str = ""
+    """Path of a file of kind OTHER."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,12 +40,16 @@ class SourceKey:
     rank: int
     node: str
     incarnation: int
+    name: str = ""
+    """Path of its file, of kind OTHER."""
 
     @property
     def log(self) -> LogKey:
         """The file that it goes into. A launcher's log has one file for the whole job."""
         if self.kind is LogKind.LAUNCHER:
             return LogKey(self.kind, 0, 0)
+        if self.kind is LogKind.OTHER:
+            return LogKey(self.kind, 0, 0, self.name)
         return LogKey(self.kind, max(FIRST_ATTEMPT, self.attempt), self.cycle)
 
 

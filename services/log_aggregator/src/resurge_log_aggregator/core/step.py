@@ -57,7 +57,7 @@ def made_durable(source: SourceState, upto: int, ended: bool) -> SourceState:
 def state_of(key: LogKey, sources: Iterable[SourceState]) -> LogState:
     """A file with its sources, and who is missing in it."""
     known = tuple(sorted(sources, key=lambda source: source.key))
-    if key.kind is LogKind.LAUNCHER:
+    if key.kind is not LogKind.APPLICATION:
         return LogState(key, known, 0, (), is_sealed=False)
     newest = max((source.key.generation for source in known), default=0)
     of_newest = [source for source in known if source.key.generation == newest]

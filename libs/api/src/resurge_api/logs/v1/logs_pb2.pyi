@@ -17,9 +17,11 @@ class LogKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOG_KIND_UNSPECIFIED: _ClassVar[LogKind]
     LOG_KIND_APPLICATION: _ClassVar[LogKind]
     LOG_KIND_LAUNCHER: _ClassVar[LogKind]
+    LOG_KIND_OTHER: _ClassVar[LogKind]
 LOG_KIND_UNSPECIFIED: LogKind
 LOG_KIND_APPLICATION: LogKind
 LOG_KIND_LAUNCHER: LogKind
+LOG_KIND_OTHER: LogKind
 
 class Source(_message.Message):
     __slots__ = ("kind", "node_id", "attempt", "generation", "cycle", "rank", "world_size", "incarnation")
