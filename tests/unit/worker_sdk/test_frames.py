@@ -10,6 +10,7 @@ from resurge.frames import (
     ROUTES,
     Control,
     ControlAnswer,
+    Crashed,
     Event,
     Fired,
     FrameDecoder,
@@ -17,6 +18,7 @@ from resurge.frames import (
     Hello,
     Listen,
     Milestone,
+    Spared,
     Speaker,
     encode,
 )
@@ -30,6 +32,8 @@ FRAMES = [
     Control(SPEAKER, "shutdown_workload", 1, "the loss is not a number"),
     Listen(SPEAKER),
     Fired(SPEAKER, "step", 2, 1000, 77),
+    Crashed(SPEAKER, "ValueError: x", 10_000, 78),
+    Spared(SPEAKER),
 ]
 
 

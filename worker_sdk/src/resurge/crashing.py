@@ -100,7 +100,8 @@ class CrashGuard:
             self._clean_up()
             return
         record = CrashRecord()
-        kill = WorldKill(error, self._delivered, lambda: end_recorded() if record.written else end_unrecorded())
+        end = lambda: end_recorded() if record.written else end_unrecorded()  # noqa: E731
+        kill = WorldKill(error, self._delivered, end, self._session.spared)
         watchdog = KillWatchdog(kill, grace_s)
         kill.dead_man = arm_dead_man(grace_s + DEAD_MAN_MARGIN_S)
         record.leave(self._session, error, grace_s)
@@ -141,6 +142,7 @@ class CrashRecord:
 
     def __init__(self) -> None:
         self.written = False
+        self._at_ns = time.monotonic_ns()
 
     def leave(self, own: Session, error: BaseException, grace_s: float) -> None:
         """Tell the launcher now and write the error file, waited for no longer than RECORD_LIMIT_S. Never raises."""
@@ -158,6 +160,7 @@ class CrashRecord:
         try:
             text = f"{type(error).__name__}: {error}"[:_TEXT_LIMIT]
             _log.error("resurge: the loop of rank %d crashed: %s", own.rank, text)
+            own.crashed(text, self._at_ns, grace_s)
             own.event("rank_crashed", error=text, kill_in_s=grace_s)
             path = environment.read_environment().error_file
             self.written = bool(path) and errors.write_error_file(path, error, at_s=time.time())

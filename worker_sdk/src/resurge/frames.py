@@ -35,6 +35,8 @@ ROUTES: dict[str, str] = {
     "control": "/resurge_api.rendezvous.v1.RendezvousService/ReportControlRequest",
     "listen": "",
     "fired": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
+    "crashed": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
+    "spared": "",
 }
 """Which gRPC method carries a verb on from the launcher: one call per verb; empty: it ends at the launcher."""
 
@@ -121,6 +123,27 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
+class Crashed:
+    """The loop of this rank raised: it ends itself, and its launcher its world, when the grace is over."""
+
+    VERB: ClassVar[str] = "crashed"
+    speaker: Speaker
+    error: str
+    kill_in_ms: int
+    """From `at_ns` on."""
+    at_ns: int
+    """CLOCK_MONOTONIC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """The crash of this rank has reached who had to know: nobody is ended for it."""
+
+    VERB: ClassVar[str] = "spared"
+    speaker: Speaker
+
+
+@dataclass(frozen=True, slots=True)
 class ControlAnswer:
     """What came of a wish."""
 
@@ -145,8 +168,9 @@ class ControlAnswer:
             raise FrameError(f"the answer is none: {error!r}") from error
 
 
-Frame = Hello | Milestone | Event | Control | Listen | Fired
-_FRAMES: dict[str, type[Frame]] = {kind.VERB: kind for kind in (Hello, Milestone, Event, Control, Listen, Fired)}
+Frame = Hello | Milestone | Event | Control | Listen | Fired | Crashed | Spared
+_KINDS: tuple[type[Frame], ...] = (Hello, Milestone, Event, Control, Listen, Fired, Crashed, Spared)
+_FRAMES: dict[str, type[Frame]] = {kind.VERB: kind for kind in _KINDS}
 _SPEAKER_FIELDS = tuple(entry.name for entry in fields(Speaker))
 
 
@@ -228,8 +252,17 @@ def _parse(record: dict[str, Any]) -> Frame:
         if action not in CONTROL_ACTIONS:
             raise FrameError(f"action is {action!r}, one of {', '.join(CONTROL_ACTIONS)} is needed")
         return Control(speaker, action, _whole(record, "at_ns"), _text(record, "reason"))
+    return _news(kind, speaker, record)
+
+
+def _news(kind: type[Frame], speaker: Speaker, record: dict[str, Any]) -> Frame:
+    """What guards have to say, and events."""
     if kind is Listen:
         return Listen(speaker)
+    if kind is Spared:
+        return Spared(speaker)
+    if kind is Crashed:
+        return Crashed(speaker, _text(record, "error"), _whole(record, "kill_in_ms"), _whole(record, "at_ns"))
     if kind is Fired:
         phase, left_ms = _text(record, "phase"), _whole(record, "left_ms")
         return Fired(speaker, phase, _whole(record, "number"), left_ms, _whole(record, "at_ns"))

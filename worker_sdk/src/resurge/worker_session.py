@@ -22,7 +22,7 @@ from resurge import control, death_lock, errors
 from resurge.control import UNASKED, WorkloadAction, WorkloadControlRequest
 from resurge.environment import WorkerEnvironment, read_environment
 from resurge.fencing import NS_PER_S, Fence, FenceLost, FenceState, judge
-from resurge.frames import ControlAnswer, Event, Milestone, Speaker
+from resurge.frames import TEXT_LIMIT, ControlAnswer, Crashed, Event, Milestone, Spared, Speaker
 from resurge.link import Link
 from resurge.page import Cell, PageError, PageWriter, cell_value
 from resurge.phases import OpenPhases, PhaseScope
@@ -180,6 +180,17 @@ class Session:
         """Have something noted by the launcher; lost if the launcher does not listen."""
         if self._cells is not None:
             self._link.send(Event(self._speaker(), name, _monotonic_ns(), fields))
+
+    def crashed(self, error: str, at_ns: int, kill_in_s: float) -> None:
+        """The loop of this rank raised; the launcher ends its world too, that long after the instant."""
+        if self._cells is not None:
+            kill_in_ms = max(0, round(1000 * kill_in_s))
+            self._link.send(Crashed(self._speaker(), error[:TEXT_LIMIT], kill_in_ms, at_ns))
+
+    def spared(self) -> None:
+        """The crash was delivered: nobody is to be ended for it."""
+        if self._cells is not None:
+            self._link.send(Spared(self._speaker()))
 
     def fence(self, wait: float | None = None, strict: bool = True) -> Fence:
         """May this worker write in the name of its generation now? Answered from the launcher's lease, without a call.

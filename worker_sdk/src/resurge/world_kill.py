@@ -46,10 +46,12 @@ class WorldKill:
         error: BaseException,
         delivered: Gate | None,
         end_process: Callable[[], object],
+        on_spared: Callable[[], object] = lambda: None,
     ) -> None:
         self._error = error
         self._delivered = delivered
         self._end_process = end_process
+        self._on_spared = on_spared
         self._lock = threading.Lock()
         self._begun = False
         self.dead_man: DeadMan | None = None
@@ -79,6 +81,7 @@ class WorldKill:
                 _log.warning("resurge: the crash of this rank was delivered, its world is not killed")
                 if self.dead_man is not None:
                     self.dead_man.disarm()
+                self._on_spared()
                 return False
             self._begun = True
         say_last_words(self._error)

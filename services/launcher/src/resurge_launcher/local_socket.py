@@ -19,6 +19,7 @@ from resurge.frames import (
     TEXT_LIMIT,
     Control,
     ControlAnswer,
+    Crashed,
     Event,
     Fired,
     FrameDecoder,
@@ -26,16 +27,21 @@ from resurge.frames import (
     Hello,
     Listen,
     Milestone,
+    Spared,
 )
 from resurge.orders import Order
 from resurge_launcher.core.abort_state import AbortNotice
-from resurge_launcher.core.worker_news import GuardFired, OrderAbort
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.ids import Generation, Rank
+from resurge_libs.core.instant import Instant
 from resurge_libs.obs import log
 
 READ_BYTES = 16 * 1024
 CONNECTIONS_LIMIT = 4096
 NEWS_WORTH_MOST_S = 60.0
+KILL_IN_MOST_S = 86_400.0
+News = Fired | Crashed | Spared
+WorkerNews = GuardFired | LoopCrashed | CrashSpared
 ORDERS_LIMIT_BYTES = 256 * 1024
 """A listener with so much unread is cut off: it is stopped, or no SDK of ours."""
 
@@ -49,7 +55,7 @@ class LocalSocket:
         path: Path,
         on_news: Callable[[int], None],
         carry: Callable[[Control], Awaitable[ControlAnswer]],
-        tell: Callable[[GuardFired], None] = lambda _: None,
+        tell: Callable[[WorkerNews], None] = lambda _: None,
     ) -> None:
         self.path = path
         self._on_news = on_news
@@ -126,14 +132,26 @@ class LocalSocket:
             self._listeners.pop(writer, None)
             writer.close()
 
-    def _take(self, frame: Hello | Milestone | Event | Fired) -> None:
+    def _take(self, frame: Hello | Milestone | Event | News) -> None:
         match frame:
-            case Fired():
-                self._tell(GuardFired(Generation(frame.speaker.generation), _notice_of(frame)))
+            case Fired() | Crashed() | Spared():
+                self._tell(_event_of(frame))
             case Hello() | Milestone():
                 self._on_news(frame.speaker.generation)
             case Event():
                 log.event("worker_event", name=frame.name, rank=frame.speaker.rank, **_plain(frame.fields))
+
+
+def _event_of(frame: News) -> WorkerNews:
+    generation, rank = Generation(frame.speaker.generation), Rank(frame.speaker.rank)
+    match frame:
+        case Fired():
+            return GuardFired(generation, _notice_of(frame))
+        case Crashed(_, error, kill_in_ms, at_ns):
+            at = Instant(min(at_ns, time.monotonic_ns()) / 1e9)
+            return LoopCrashed(generation, rank, error, at, min(kill_in_ms / 1000, KILL_IN_MOST_S))
+        case Spared():
+            return CrashSpared(generation, rank)
 
 
 def _notice_of(fired: Fired) -> AbortNotice:

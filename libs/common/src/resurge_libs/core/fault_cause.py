@@ -37,6 +37,7 @@ class FaultCause(StrEnum):
 OF_REASON: Mapping[Reason, FaultCause] = MappingProxyType({
     Reason.WORKER_EXIT: FaultCause.EXIT,
     Reason.WORKER_SIGNAL: FaultCause.SIGNAL,
+    Reason.WORKER_CRASHED: FaultCause.EXIT,
     Reason.WORKER_HUNG: FaultCause.HANG,
     Reason.WORKER_STOPPED: FaultCause.HANG,
     Reason.FINISH_SKEW: FaultCause.HANG,

@@ -1,4 +1,4 @@
-"""What a launcher keeps of guards that have fired: those whose news is fresh, and all it knows. Values only."""
+"""What a launcher keeps of what its workers say: guards that have fired, loops that have crashed. Values only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.reasons import Because
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,16 @@ class Aborts:
     fresh: tuple[Fresh, ...] = ()
     heard: tuple[tuple[int, int], ...] = ()
     """The newest keys, so that what is repeated is acted upon once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condemned:
+    """A rank whose loop has crashed, and which lives on for its grace."""
+
+    rank: Rank
+    because: Because
+    at: Instant
+    due: Instant
 
 
 NO_ABORTS = Aborts()

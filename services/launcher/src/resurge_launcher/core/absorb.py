@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from resurge_launcher.core import aborts, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -41,12 +41,13 @@ from resurge_launcher.core.model import (
     TearingDown,
 )
 from resurge_launcher.core.observe import crew_of, teardown_of
-from resurge_launcher.core.worker_news import GuardFired
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
 
 FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.BeatAcked
+FromWorkers = h.PagesRead | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared
 Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
 PAUSE_GRACE_LIMIT_S = 60.0
 """However long the launcher itself stood still, workers that are silent afterwards get no more than this on top."""
@@ -67,7 +68,7 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _exited(state, event, now)
         case h.WorkerDying(end):
             return _dying(state, end, now)
-        case h.PagesRead() | h.MarkerRead() | GuardFired():
+        case h.PagesRead() | h.MarkerRead() | GuardFired() | LoopCrashed() | CrashSpared():
             return _looked(state, event, rules, now)
         case h.GpuMemoryRead():
             return reclaiming.looked(state, event, rules, now)
@@ -197,6 +198,8 @@ def _exited(state: LauncherState, event: h.WorkerExited, now: Instant) -> Outcom
     crew, record = crews.ended(crew, event)
     if record is None:
         return _late(state, f"the end of local rank {event.local_rank} is known")
+    if crews.failure(record) is not None:
+        crew = crashes.ended(crew, record.rank)
     state, actions = with_crew(state, crew, now)
     reason = crews.failure(record) or Because(Reason.FINISHED, f"rank {record.rank} ended as it should")
     return state, actions, reason
@@ -208,9 +211,9 @@ def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
         return _late(state, f"pid {end.pid} of generation {end.generation} is at its end late")
     crew, record = crews.dying(crew, end)
     because = crews.failure(record) if record is not None else None
-    if because is None:
+    if record is None or because is None:
         return _late(state, f"the end of local rank {end.local_rank} is known, or no fault and still to be reaped")
-    state, actions = with_crew(state, crew, now)
+    state, actions = with_crew(state, crashes.ended(crew, record.rank), now)
     return state, actions, because
 
 
@@ -230,11 +233,11 @@ def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherS
             assert_never(state.phase)
 
 
-def _looked(
-    state: LauncherState, event: h.PagesRead | h.MarkerRead | GuardFired, rules: Rules, now: Instant
-) -> Outcome:
+def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant) -> Outcome:
     if isinstance(event, GuardFired):
         return aborts.fired(state, event, now)
+    if isinstance(event, LoopCrashed | CrashSpared):
+        return crashes.heard(state, event)
     if isinstance(event, h.PagesRead):
         return _pages(state, event, rules, now)
     noted = progresses.with_marker(state, event)
@@ -334,7 +337,7 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
     reason = Because(Reason.TICK)
     match state.phase:
         case Running(crew):
-            crew, before = aborts.over(crew, now), crew
+            crew, before = crashes.over(aborts.over(crew, now), now), crew
             state = state if crew is before else replace(state, phase=Running(crew))
             if state.pages_at is not None and now >= state.pages_at:
                 actions = (h.ReadPages(crew.generation),)

@@ -16,7 +16,7 @@ from resurge_launcher.core.model import (
     StoreOffer,
 )
 from resurge_launcher.core.reclaim import GpuReading, Reclaim
-from resurge_launcher.core.worker_news import GuardFired, OrderAbort
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -188,6 +188,8 @@ Event = (
     | Paused
     | Tick
     | GuardFired
+    | LoopCrashed
+    | CrashSpared
 )
 
 # ----------------------------------------------------------------------------------------------------- actions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from resurge_launcher.core.abort_state import NO_ABORTS, Aborts
+from resurge_launcher.core.abort_state import NO_ABORTS, Aborts, Condemned
 from resurge_launcher.core.draining import NOT_STOPPING, Goodbye, Notice, Stop
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
@@ -196,6 +196,7 @@ class Crew:
     progress: CycleProgress = field(default_factory=CycleProgress)
     stop: Stop = NOT_STOPPING
     aborts: Aborts = NO_ABORTS
+    condemned: tuple[Condemned, ...] = ()
 
     @property
     def generation(self) -> Generation:

@@ -173,7 +173,8 @@ def _fault(crew: Crew) -> Found | None:
             tell = h.TellFault(crew.generation, because, record.rank, record)
             found.append((because, record.at, tell, False))
     for fault in crew.faults:
-        tell = h.TellFault(crew.generation, fault.because, fault.rank)
+        its_end = next((record for record in crew.exits if record.rank == fault.rank), None)
+        tell = h.TellFault(crew.generation, fault.because, fault.rank, its_end)
         found.append((fault.because, fault.at, tell, fault.because.code in HANGS))
     return min(found, key=lambda entry: entry[1]) if found else None
 

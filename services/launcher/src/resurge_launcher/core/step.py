@@ -21,7 +21,7 @@ from dataclasses import fields
 from operator import attrgetter, is_
 from typing import Any, assert_never
 
-from resurge_launcher.core import aborts, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -112,7 +112,7 @@ class LauncherMachine:
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
                 cut_off_at = controls.stop_at(state.control, crew, self.rules)
-                return earliest(state.pages_at, skew, cut_off_at, alone_at, aborts.due_at(crew))
+                return earliest(state.pages_at, skew, cut_off_at, alone_at, aborts.due_at(crew), crashes.due_at(crew))
             case Leaving(goodbye=goodbye) if goodbye is not None:
                 return goodbye.until
             case TearingDown(teardown) | Leaving(teardown):

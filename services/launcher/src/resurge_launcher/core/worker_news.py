@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resurge_launcher.core.abort_state import AbortNotice
-from resurge_libs.core.ids import Generation
+from resurge_libs.core.ids import Generation, Rank
+from resurge_libs.core.instant import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,26 @@ class GuardFired:
 
     generation: Generation
     notice: AbortNotice
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCrashed:
+    """The loop of a rank raised; unless it is spared, the rank ends itself when its grace is over."""
+
+    generation: Generation
+    rank: Rank
+    error: str
+    at: Instant
+    kill_in_s: float
+    """From `at` on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashSpared:
+    """The crash of a rank has reached who had to know: nobody is ended for it."""
+
+    generation: Generation
+    rank: Rank
 
 
 @dataclass(frozen=True, slots=True)

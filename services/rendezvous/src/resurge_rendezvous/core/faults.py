@@ -8,6 +8,7 @@ a fault continues the open incident with a further round; after that it opens on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from resurge_libs.core.fault_cause import cause_of
 from resurge_libs.core.ids import IncidentId, NodeId, Rank
@@ -45,7 +46,8 @@ def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRec
         found += [_of_exit(d, seat, formation, record) for record in observed.exits if record.is_fault]
         for fault in observed.faults:
             at = corrected(d, seat, fault.at)
-            found.append(_record(seat, formation, fault.because, at, rank=fault.rank))
+            cause = cause_of(fault.because.code, fault.because.sentence)
+            found.append(replace(_record(seat, formation, fault.because, at, rank=fault.rank), cause=cause))
     if seat.leaving is not None and seat.node in d.seen.unfinished:
         found.append(_record(seat, formation, seat.leaving, d.stamp.wall))
     if not found and observed.phase is NodePhase.READY and observed.generation >= formation.generation:
