@@ -22,15 +22,12 @@ fence is the one exception, and says so. A worker that gives up asks with `s.sto
 positive limit they do nothing. `crash_guard` ends the world when one rank's loop has crashed.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from resurge.control import WorkloadAction, WorkloadControlRequest
-from resurge.fencing import Fence, FenceLost, FenceState
-from resurge.frames import ControlAnswer
-from resurge.worker_session import Session, fence, send_workload_control_request, session
-
+TYPE_CHECKING = False  # as type checkers know it; typing itself is a third of what this package would cost
 if TYPE_CHECKING:
+    from resurge.control import WorkloadAction, WorkloadControlRequest
     from resurge.crashing import CrashGuard, crash_guard
+    from resurge.fencing import Fence, FenceLost, FenceState
+    from resurge.frames import ControlAnswer
     from resurge.guards import (
         Abortable,
         AbortableGroup,
@@ -44,6 +41,7 @@ if TYPE_CHECKING:
         sync_within,
         teardown_within,
     )
+    from resurge.worker_session import Session, fence, send_workload_control_request, session
 
 __all__ = [
     "Abortable",
@@ -71,28 +69,39 @@ __all__ = [
     "teardown_within",
 ]
 
-_IN_CRASHING = frozenset({"CrashGuard", "crash_guard"})
-_AT_FIRST_USE = _IN_CRASHING | {
-    "Abortable",
-    "AbortableGroup",
-    "CollectiveAborted",
-    "DeviceContextLost",
-    "bounded",
-    "deadline",
-    "is_aborted",
-    "is_context_lost",
-    "off_loop",
-    "sync_within",
-    "teardown_within",
+_HOMES = {
+    "control": ("WorkloadAction", "WorkloadControlRequest"),
+    "crashing": ("CrashGuard", "crash_guard"),
+    "fencing": ("Fence", "FenceLost", "FenceState"),
+    "frames": ("ControlAnswer",),
+    "worker_session": ("Session", "fence", "send_workload_control_request", "session"),
+    "guards": (
+        "Abortable",
+        "AbortableGroup",
+        "CollectiveAborted",
+        "DeviceContextLost",
+        "bounded",
+        "deadline",
+        "is_aborted",
+        "is_context_lost",
+        "off_loop",
+        "sync_within",
+        "teardown_within",
+    ),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """The guards are imported when they are first named: a script without them does not pay for them."""
-    if name not in _AT_FIRST_USE:
+def __getattr__(name: str) -> object:
+    """A name is imported when it is first used: a script does not pay for what it does not name."""
+    home = _HOME_OF.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    from importlib import import_module
 
-    home = importlib.import_module("resurge.crashing" if name in _IN_CRASHING else "resurge.guards")
-    value = globals()[name] = getattr(home, name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,13 +8,16 @@ connection to the launcher's socket.
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from resurge.frames import FRAME_LIMIT_BYTES, TEXT_LIMIT, Control, ControlAnswer, FrameError, Hello, Speaker, encode
+
+if TYPE_CHECKING:
+    import socket
 
 WAIT_S = 10.0
 """How long an answer is waited for unless the caller says otherwise."""
@@ -51,6 +54,8 @@ def ask(path: str, speaker: Speaker, action: WorkloadAction, reason: str, wait_s
         return UNASKED
     wish = Control(speaker, action.value, time.monotonic_ns(), str(reason)[:TEXT_LIMIT])
     until = time.monotonic() + max(0.0, wait_s)
+    import socket  # only for whoever asks
+
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(_left(until))

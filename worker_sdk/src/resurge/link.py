@@ -7,9 +7,12 @@ frame would only have told the launcher sooner. Effects: the socket.
 from __future__ import annotations
 
 import logging
-import socket
+from typing import TYPE_CHECKING
 
 from resurge.frames import Frame, FrameError, Hello, Speaker, encode
+
+if TYPE_CHECKING:
+    import socket
 
 SDK_VERSION = "0.1.0"
 _log = logging.getLogger("resurge")
@@ -52,6 +55,8 @@ class Link:
             self._socket = None
 
     def _opened(self) -> socket.socket:
+        import socket  # only where there is a launcher: it costs a script without one some milliseconds
+
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         opened.setblocking(False)
         try:

@@ -18,7 +18,10 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGE_BYTES = 4096
 CELL_BYTES = 8
@@ -337,6 +340,9 @@ def earliest_deadline_ns(phases: Sequence[Phase]) -> int:
 
 def page_path(directory: str | os.PathLike[str], rank: int) -> Path:
     """Where the launcher keeps the page of a rank within the directory of one generation."""
+    # here, not above: a worker has no use for it, and pays for its import at every start
+    from pathlib import Path
+
     return Path(directory) / f"rank-{rank}.page"
 
 
