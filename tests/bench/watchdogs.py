@@ -84,8 +84,7 @@ def cost() -> dict[str, float]:
 
 
 def _import_ms(then: str) -> float:
-    """In a fresh interpreter with nothing imported. What is compiled stays so, as an installed package has it: the first
-    import does that and does not count."""
+    """In a fresh interpreter, once what is compiled is there, as in an installed package."""
     with tempfile.TemporaryDirectory(prefix="resurge-") as folder:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         env["PYTHONPYCACHEPREFIX"] = folder
