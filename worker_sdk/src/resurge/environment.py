@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from resurge.limits import DEFAULT_SAFETY_FACTOR, DEFAULT_WARMUP_STEPS, GivenLimits
 
 PAGE = "RESURGE_PAGE"
 """Path of the worker's shared page."""
@@ -21,6 +23,13 @@ CYCLE = "RESURGE_CYCLE"
 JOB_ID = "RESURGE_JOB_ID"
 BEAT_LIMIT_S = "RESURGE_BEAT_LIMIT_S"
 """Limit between two beats when the script gives none; 0 or missing means no limit."""
+FIRST_BEAT_LIMIT_S = "RESURGE_FIRST_BEAT_LIMIT_S"
+"""Limit from the start of a worker's SDK to its first beat; 0 or missing means no limit."""
+SECTION_LIMITS = "RESURGE_SECTION_LIMITS"
+"""Limits of named sections, as name:seconds,name:seconds."""
+OUT_OF_SECTION_LIMIT_S = "RESURGE_OUT_OF_SECTION_LIMIT_S"
+SAFETY_FACTOR = "RESURGE_SAFETY_FACTOR"
+WARMUP_STEPS = "RESURGE_WARMUP_STEPS"
 FENCE_WAIT_S = "RESURGE_FENCE_WAIT_S"
 """How long a fence waits for the lease to come back when the script does not say."""
 DEFAULT_FENCE_WAIT_S = 30.0
@@ -54,6 +63,7 @@ class WorkerEnvironment:
     fence_wait_s: float = DEFAULT_FENCE_WAIT_S
     traceparent: str = ""
     error_file: str = ""
+    limits: GivenLimits = field(default_factory=GivenLimits)
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnvironment:
@@ -71,7 +81,26 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
         fence_wait_s=_seconds(found, FENCE_WAIT_S, DEFAULT_FENCE_WAIT_S),
         traceparent=found.get(TRACEPARENT, ""),
         error_file=found.get(ERROR_FILE, ""),
+        limits=_limits(found),
     )
+
+
+def _limits(found: Mapping[str, str]) -> GivenLimits:
+    return GivenLimits(
+        first_beat_s=_seconds(found, FIRST_BEAT_LIMIT_S, 0.0) or None,
+        beat_s=_seconds(found, BEAT_LIMIT_S, 0.0) or None,
+        sections_s=_sections(found.get(SECTION_LIMITS, "")),
+        out_of_section_s=_seconds(found, OUT_OF_SECTION_LIMIT_S, 0.0) or None,
+        safety_factor=_seconds(found, SAFETY_FACTOR, 0.0) or DEFAULT_SAFETY_FACTOR,
+        warmup_steps=_whole(found, WARMUP_STEPS, DEFAULT_WARMUP_STEPS),
+    )
+
+
+def _sections(text: str) -> dict[str, float]:
+    """What can be read of the list; the launcher has refused what cannot."""
+    pairs = (entry.rpartition(":") for entry in text.split(","))
+    limits = {name.strip(): _seconds({name: value}, name, 0.0) for name, _, value in pairs}
+    return {name: limit_s for name, limit_s in limits.items() if name and limit_s > 0}
 
 
 def refit_hold(variables: Mapping[str, str] | None = None) -> tuple[str, float]:

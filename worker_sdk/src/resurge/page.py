@@ -47,6 +47,7 @@ class Cell(IntEnum):
     FENCED = 3
     SHOULD_STOP = 4
     STOP_HELD = 5
+    PROBE_ASKED = 6
     # written by the worker
     PID = 16
     STARTED_NS = 17
@@ -55,6 +56,8 @@ class Cell(IntEnum):
     BEAT_STEP = 25
     BEAT_COUNT = 26
     BEAT_LIMIT_NS = 27
+    FIRST_BEAT_LIMIT_NS = 28
+    SECTION_DEADLINE_NS = 29
     PROCESS_GROUP_READY_NS = 32
     CHECKPOINT_RESTORED_NS = 33
     CHECKPOINT_RESTORED_STEP = 34
@@ -66,6 +69,9 @@ class Cell(IntEnum):
     STOP_ASKED_STEP = 41
     STOP_WAITS = 42
     STOP_TOLD_NS = 43
+    PROBE_ANSWERED = 44
+    STACKS_SIGNAL = 45
+    PROBE_ANSWERED_NS = 46
 
 
 STOP_AT_ONCE = 1
@@ -126,6 +132,15 @@ class PageView:
     """When it was told to stop; from then on every answer is the same."""
     phase_number: int = 0
     """Rises with every change of the open phase."""
+    first_beat_limit_ns: int = 0
+    """From its start to its first beat; 0 for no limit."""
+    section_deadline_ns: int = 0
+    """End of the earliest limit that runs beside that of the beats, as of a monitored section; 0 for none."""
+    probe_asked: int = 0
+    probe_answered: int | None = None
+    """The newest probe that a thread of the interpreter has seen; None where no thread answers any."""
+    stacks_signal: int = 0
+    """The signal at which the worker writes down the stacks of all its threads; 0 for none."""
 
     @property
     def moves(self) -> int:
@@ -136,16 +151,22 @@ class PageView:
     def hung_at_ns(self) -> int | None:
         """The instant from which the worker counts as hung; None while no limit applies.
 
-        An open phase with a limit replaces the limit of the beats. Beats count from the first one: before it, the
-        limits of a start apply, and those are the launcher's.
+        An open phase with a limit replaces the limit of the beats, and monitored sections run beside it. Beats count
+        from the first one: before it only a limit for the first beat applies, where one is set.
         """
         if self.closed_ns:
             return None
+        ends = [self._beats_end_ns, self.section_deadline_ns]
+        return min((end_ns for end_ns in ends if end_ns), default=None)
+
+    @property
+    def _beats_end_ns(self) -> int:
+        """End of the limit of the open phase, else of the beats; 0 for none."""
         if self.phase is not None and self.phase.deadline_ns:
             return self.phase.deadline_ns
-        if self.beat_ns and self.beat_limit_ns:
-            return self.beat_ns + self.beat_limit_ns
-        return None
+        if self.beat_ns:
+            return self.beat_ns + self.beat_limit_ns if self.beat_limit_ns else NEVER
+        return self.started_ns + self.first_beat_limit_ns if self.started_ns and self.first_beat_limit_ns else NEVER
 
 
 class _Mapping:
@@ -248,6 +269,11 @@ class PageReader(_Mapping):
             stop_waits=bool(cells[Cell.STOP_WAITS]),
             stop_told_ns=cells[Cell.STOP_TOLD_NS],
             phase_number=phase_number,
+            first_beat_limit_ns=cells[Cell.FIRST_BEAT_LIMIT_NS],
+            section_deadline_ns=cells[Cell.SECTION_DEADLINE_NS],
+            probe_asked=cells[Cell.PROBE_ASKED],
+            probe_answered=_step(cells[Cell.PROBE_ANSWERED]),
+            stacks_signal=cells[Cell.STACKS_SIGNAL],
         )
 
     def _phase(self) -> tuple[int, Phase | None]:
@@ -284,6 +310,18 @@ class PageWriter(_Mapping):
     def closed(self, now_ns: int) -> None:
         """The session is over: no beat is due any more. 0 opens it anew."""
         self.cells[Cell.CLOSED_NS] = now_ns
+
+    def set_first_beat_limit(self, limit_ns: int) -> None:
+        """A first beat later than this after the start means that the worker hangs; 0 for no limit."""
+        self.cells[Cell.FIRST_BEAT_LIMIT_NS] = cell_value(limit_ns)
+
+    def set_stacks_signal(self, number: int) -> None:
+        """The signal at which this worker writes its stacks down; 0 for none."""
+        self.cells[Cell.STACKS_SIGNAL] = number
+
+    def set_section_deadline(self, deadline_ns: int) -> None:
+        """When the earliest limit beside the beats' ends; 0 for none."""
+        self.cells[Cell.SECTION_DEADLINE_NS] = cell_value(deadline_ns)
 
     def set_beat_limit(self, limit_ns: int) -> None:
         """Beats further apart than this mean that the worker hangs; 0 for no limit."""
@@ -344,6 +382,11 @@ def page_path(directory: str | os.PathLike[str], rank: int) -> Path:
     from pathlib import Path
 
     return Path(directory) / f"rank-{rank}.page"
+
+
+def stacks_path(page: str) -> str:
+    """Where the worker with this page writes its stacks: beside the page, in memory."""
+    return page.removesuffix(".page") + ".stacks"
 
 
 def _step(stored: int) -> int | None:

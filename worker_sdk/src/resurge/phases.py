@@ -57,14 +57,19 @@ class OpenPhases:
 class PhaseScope:
     """The `with` of a phase; may be entered again after it was left."""
 
-    def __init__(self, phases: OpenPhases, name: str, limit_ns: int) -> None:
+    def __init__(
+        self, phases: OpenPhases, name: str, limit_ns: int, on_open: Callable[[int], None] | None = None
+    ) -> None:
         self._phases = phases
+        self._on_open = on_open
         self._name = name
         self._limit_ns = limit_ns
         self._opened: Phase | None = None
 
     def __enter__(self) -> None:
         self._opened = self._phases.opened(self._name, self._limit_ns)
+        if self._on_open is not None:
+            self._on_open(self._limit_ns)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

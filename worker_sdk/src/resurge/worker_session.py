@@ -18,14 +18,16 @@ import time
 from types import TracebackType
 from typing import Any
 
-from resurge import control, death_lock, errors
+from resurge import control, death_lock, errors, evidence
 from resurge.control import UNASKED, WorkloadAction, WorkloadControlRequest
 from resurge.environment import WorkerEnvironment, read_environment
-from resurge.fencing import NS_PER_S, Fence, FenceLost, FenceState, judge
+from resurge.fencing import Fence, FenceLost, FenceState, judge
 from resurge.frames import TEXT_LIMIT, ControlAnswer, Crashed, Event, Milestone, Spared, Speaker
 from resurge.link import Link
-from resurge.page import Cell, PageError, PageWriter, cell_value
+from resurge.own_page import own_page
+from resurge.page import Cell, PageWriter, cell_value
 from resurge.phases import OpenPhases, PhaseScope
+from resurge.settable_limits import SettableLimits, as_ns
 from resurge.stopping import STOP_WAIT_S, StopQuestion
 
 _log = logging.getLogger("resurge")
@@ -36,20 +38,22 @@ _NOT_A_NUMBER = (TypeError, ValueError, OverflowError, RuntimeError)
 
 # Plain numbers: indexing by a member of an enum costs a beat as much again.
 _BEAT_NS, _BEAT_STEP, _BEAT_COUNT = int(Cell.BEAT_NS), int(Cell.BEAT_STEP), int(Cell.BEAT_COUNT)
+_BEAT_LIMIT_NS = int(Cell.BEAT_LIMIT_NS)
 _COMMIT_NS, _COMMITTED_STEP = int(Cell.COMMIT_NS), int(Cell.COMMITTED_STEP)
 
 
-class Session:
+class Session(SettableLimits):
     """One worker's side of the contract. Made by `resurge.session()`; there is one in a process."""
 
     def __init__(self, environment: WorkerEnvironment) -> None:
         self._environment = environment
         self._pid = os.getpid()
-        self._page = _page_of(environment.page, self._pid)
+        self._page = own_page(environment.page, self._pid)
         # What "armed" means. A forked child loses it, and keeps the page to read its fence from.
         self._cells = self._page.cells if self._page is not None else None
         self._lock = threading.Lock()
         self._beat_count = 0
+        self._steps_here = 0
         self._first_step_told = False
         self._told: set[str] = set()
         self._depth = 0
@@ -59,29 +63,12 @@ class Session:
             return
         self._phases = OpenPhases(self._page, self.beat)
         self._link = Link(environment.socket, self._speaker())
+        evidence.answer_probes(environment.page)
+        self._page.set_stacks_signal(evidence.offer_stacks(environment.page))
+        self._page.set_first_beat_limit(as_ns(environment.limits.first_beat_s))
         self._page.attached(self._pid, _monotonic_ns())
         death_lock.hold(environment.page)
         self.set_beat_limit(environment.beat_limit_s)
-
-    @property
-    def rank(self) -> int:
-        """Global rank in this generation."""
-        return self._environment.rank
-
-    @property
-    def world_size(self) -> int:
-        """Workers in all."""
-        return self._environment.world_size
-
-    @property
-    def cycle(self) -> int:
-        """How often the workers of this attempt were started before: 0 in the first run."""
-        return self._environment.cycle
-
-    @property
-    def generation(self) -> int:
-        """The number that fences; 0 without a launcher."""
-        return self._environment.generation
 
     @property
     def armed(self) -> bool:
@@ -96,16 +83,13 @@ class Session:
         try:
             if step is not None:
                 cells[_BEAT_STEP] = step + 1
-            self._beat_count += 1
-            cells[_BEAT_COUNT] = self._beat_count
+            self._beat_count = count = self._beat_count + 1
+            cells[_BEAT_COUNT] = count
             cells[_BEAT_NS] = _monotonic_ns()
+            if count == 1:
+                self._tell_short_limit(cells[_BEAT_LIMIT_NS])
         except _NOT_A_NUMBER as error:
             self._complain("beat", step, error)
-
-    def set_beat_limit(self, limit_s: float) -> None:
-        """Beats further apart than this, in seconds, mean that the worker hangs; 0 for no limit."""
-        if self._page is not None and self._cells is not None:
-            self._page.set_beat_limit(_as_ns(limit_s))
 
     def watch_uncaught(self) -> None:
         """Leave uncaught exceptions in the error file from now on, under a launcher."""
@@ -119,11 +103,17 @@ class Session:
     def phase(self, name: str, limit: float | None = None) -> contextlib.AbstractContextManager[None]:
         """A stretch of work with a name; with a limit in seconds, that one holds inside instead of the beats'.
 
-        Leaving it counts as a beat.
+        Without a limit the one that the launcher was given for a section of this name, if any. Leaving it counts as a
+        beat.
         """
         if self._cells is None:
             return _NO_PHASE
-        return PhaseScope(self._phases, str(name), _as_ns(limit))
+        if limit is None:
+            limit = self.limits.section_s(str(name), self._steps_here)
+        return self._scope(str(name), limit)
+
+    def _scope(self, name: str, limit_s: float | None) -> PhaseScope:
+        return PhaseScope(self._phases, name, as_ns(limit_s), self._tell_short_limit)
 
     def process_group_ready(self) -> None:
         """The process group of this worker works. The first call counts."""
@@ -153,11 +143,13 @@ class Session:
             return
         try:
             cells[_COMMITTED_STEP] = cells[_BEAT_STEP] = step + 1
-            self._beat_count += 1
-            cells[_BEAT_COUNT] = self._beat_count
+            self._steps_here += 1
+            self._beat_count = count = self._beat_count + 1
+            cells[_BEAT_COUNT] = count
             cells[_COMMIT_NS] = cells[_BEAT_NS] = now_ns = _monotonic_ns()
             if not self._first_step_told:
                 self._tell_first_step(int(step), now_ns)
+                self._tell_short_limit(cells[_BEAT_LIMIT_NS])
         except _NOT_A_NUMBER as error:
             self._complain("step_committed", step, error)
 
@@ -174,7 +166,7 @@ class Session:
         return self._stop.ask(cells, self._waiting_to_stop)
 
     def _waiting_to_stop(self) -> PhaseScope:
-        return PhaseScope(self._phases, "resurge.should_stop", _as_ns(STOP_WAIT_S + 1.0))
+        return self._scope("resurge.should_stop", STOP_WAIT_S + 1.0)
 
     def event(self, name: str, **fields: str | int | float | bool) -> None:
         """Have something noted by the launcher; lost if the launcher does not listen."""
@@ -207,7 +199,7 @@ class Session:
             return answer
         wait_s = self._environment.fence_wait_s if wait is None else wait
         with self.phase("resurge.fence", limit=wait_s + 1.0):
-            until_ns = _monotonic_ns() + _as_ns(wait_s)
+            until_ns = _monotonic_ns() + as_ns(wait_s)
             while not answer.holds and _monotonic_ns() < until_ns:
                 time.sleep(_FENCE_LOOK_S)
                 answer = _judged(self._page)
@@ -324,23 +316,6 @@ def send_workload_control_request(request: WorkloadControlRequest) -> ControlAns
     return session().send_workload_control_request(request)
 
 
-def _page_of(path: str, pid: int) -> PageWriter | None:
-    """The page when it is this process's to write; else None, with a warning when it is broken."""
-    if not path:
-        return None
-    try:
-        page = PageWriter(path)
-    except (OSError, ValueError, PageError) as error:
-        _log.warning("resurge: disarmed, the page cannot be used: %s", error)
-        return None
-    owner_pid = page.cells[Cell.PID]
-    if owner_pid in (0, pid) or not _is_alive(owner_pid):
-        return page
-    # A process that the worker started (a data loader by spawn) inherits the variables, not the page.
-    page.close()
-    return None
-
-
 def _judged(page: PageWriter) -> Fence:
     cells = page.cells
     return judge(fenced=bool(cells[Cell.FENCED]), lease_until_ns=cells[Cell.LEASE_UNTIL_NS], now_ns=_monotonic_ns())
@@ -352,26 +327,6 @@ def _fence_without_page(told_path: str, strict: bool) -> Fence:
     if strict:
         raise FenceLost("NO_PAGE", "a launcher is there, but this process has no page to read its lease from")
     return Fence(FenceState.UNKNOWN, 0.0)
-
-
-def _as_ns(limit_s: float | None) -> int:
-    """Seconds as nanoseconds; what is no positive number means no limit."""
-    if limit_s is None:
-        return 0
-    try:
-        return cell_value(int(limit_s * NS_PER_S))
-    except _NOT_A_NUMBER:
-        return 0
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 def _after_fork_in_child() -> None:

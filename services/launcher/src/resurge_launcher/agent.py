@@ -221,6 +221,7 @@ class _Agent:
             reclaim=settings.reclaim,
             drain_signals=frozenset(int(number) for number in settings.draining.signals),
             preempted_exit_code=settings.draining.exit_code,
+            captures=settings.capture_stacks,
         )
 
     def _hands(self) -> Hands:
@@ -234,6 +235,7 @@ class _Agent:
             socket_path=str(self._socket.path),
             beat_limit_s=settings.rank_heartbeat_limit_s or 0.0,
             fence_wait_s=settings.limits.fence_wait_s,
+            limits=settings.worker_limits,
             signals_to_handle=",".join(number.name for number in settings.signals_to_handle),
             launcher=kernel.process_name(os.getpid()),
         )

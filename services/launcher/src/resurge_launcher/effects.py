@@ -15,6 +15,7 @@ from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.gpu_memory import GpuMemoryReader
+from resurge_launcher.hang_evidence import HangEvidence
 from resurge_launcher.marker import MarkerReader
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import kernel
@@ -73,6 +74,7 @@ class Effects:
         self._preparation: asyncio.TimerHandle | None = None
         self._lease_until: Instant | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._evidence = HangEvidence()
         hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
 
     def run(self, action: h.Action) -> None:
@@ -88,8 +90,8 @@ class Effects:
                 self._hands.strays.sweep(signal, partial(self._swept, generation))
             case h.ReserveStore():
                 self._reserve()
-            case h.ReadPages(generation):
-                self.read_pages(generation)
+            case h.ReadPages() | h.Inspect():
+                self._look(action)
             case h.ReadGpuMemory() | h.TellReclaim():
                 self._gpus(action)
             case h.ReadMarker():
@@ -221,6 +223,23 @@ class Effects:
     def _reserve(self) -> None:
         self._hands.store.offer(lambda offer: self._hands.post(h.StoreReserved(offer)))
 
+    def _look(self, action: h.ReadPages | h.Inspect) -> None:
+        team = self._team_of(action.generation)
+        if isinstance(action, h.ReadPages):
+            self.read_pages(action.generation)
+        elif team is not None:
+            self._keep(self._loop.create_task(self._look_at(team, action)))
+
+    async def _look_at(self, team: Team, action: h.Inspect) -> None:
+        look = await team.inspect(action.with_stacks, action.limit_s)
+        self._evidence.keep(team, look.stacks)
+        self.read_pages(action.generation)
+        self._hands.post(h.Inspected(action.generation, look.findings))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def _gpus(self, action: h.ReadGpuMemory | h.TellReclaim) -> None:
         if isinstance(action, h.TellReclaim):
             gpu_memory.tell(action.reclaim)
@@ -260,6 +279,5 @@ class Effects:
             return
         team = self._team_of(action.generation)
         directory = team.directory_of(action.rank) if team is not None and action.rank is not None else None
-        task = self._loop.create_task(self._hands.teller.tell(action, directory))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        stacks = self._evidence.of(action.generation, action.rank)
+        self._keep(self._loop.create_task(self._hands.teller.tell(action, directory, stacks)))

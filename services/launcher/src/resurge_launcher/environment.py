@@ -6,11 +6,12 @@ Reads no environment itself: what the launcher inherited comes in as an argument
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from resurge import environment as sdk
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.node_environment import KEPT_FROM_WORKERS, LAUNCHER, NODE_ID, defaults
+from resurge_launcher.worker_limits import WorkerLimits
 
 INCARNATION = "RESURGE_INCARNATION"
 ATTEMPT = "RESURGE_ATTEMPT"
@@ -34,6 +35,7 @@ class NodeFacts:
     """Longest silence between two beats; 0 for no limit."""
     fence_wait_s: float
     """How long a commit waits for the lease to come back."""
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
     signals_to_handle: str = ""
     """The signals that end or reach the job, as torchrun lists them."""
     launcher: str = ""
@@ -110,4 +112,16 @@ def _own(run: RunGoal, node: NodeFacts, files: WorkerFiles) -> dict[str, str]:
         sdk.SOCKET: node.socket_path,
         sdk.BEAT_LIMIT_S: f"{node.beat_limit_s:g}",
         sdk.FENCE_WAIT_S: f"{node.fence_wait_s:g}",
+        **_limits(node.limits),
+    }
+
+
+def _limits(limits: WorkerLimits) -> dict[str, str]:
+    sections = ",".join(f"{name}:{limit_s:g}" for name, limit_s in limits.sections_s.items())
+    return {
+        sdk.FIRST_BEAT_LIMIT_S: f"{limits.first_beat_s or 0:g}",
+        sdk.SECTION_LIMITS: sections,
+        sdk.OUT_OF_SECTION_LIMIT_S: f"{limits.out_of_section_s or 0:g}",
+        sdk.SAFETY_FACTOR: f"{limits.safety_factor:g}",
+        sdk.WARMUP_STEPS: str(limits.warmup_steps),
     }

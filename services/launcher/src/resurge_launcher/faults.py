@@ -27,7 +27,7 @@ class FaultTeller:
         self._funnel, self._logs = funnel, logs
         self._oom_kills = kernel.oom_kills()
 
-    async def tell(self, fault: h.TellFault, directory: Path | None) -> None:
+    async def tell(self, fault: h.TellFault, directory: Path | None, stacks: Sequence[str] = ()) -> None:
         """Log the fault with its evidence, once the rank's output has arrived."""
         if fault.rank is None:
             log.event("fault_seen", reason=fault.because.code, sentence=fault.because.sentence)
@@ -45,7 +45,7 @@ class FaultTeller:
             log=str(directory) if directory is not None else None,
         )
         error = fault.record.error if fault.record is not None else ""
-        for title, text in (("error file", error.splitlines()), ("last output", lines)):
+        for title, text in (("stacks", stacks), ("error file", error.splitlines()), ("last output", lines)):
             _show(fault.rank, title, text)
 
     def _who_killed(self, fault: h.TellFault) -> str:

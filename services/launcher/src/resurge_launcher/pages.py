@@ -72,6 +72,10 @@ class PageBook:
         self._pages[local_rank] = (rank, cells, PageReader(path))
         return str(path)
 
+    def stacks_signal_of(self, local_rank: int) -> int:
+        """The signal at which a worker writes its stacks; 0 for none."""
+        return self._pages[local_rank][2].read().stacks_signal
+
     def path_of(self, local_rank: int) -> str:
         """Where the page of a worker is."""
         return self._paths[local_rank]

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from resurge_launcher.core.findings import Captures
 from resurge_launcher.core.reclaim import ReclaimRules
+from resurge_launcher.worker_limits import WorkerLimits
 from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.progress import ProgressRules
 from resurge_libs.core.recommendation import StopAction
@@ -200,6 +202,8 @@ class RunSettings:
     limits: TimeLimits = field(default_factory=TimeLimits)
     given_limits: Mapping[str, float] = field(default_factory=dict)  # those that were given, not derived
     rank_heartbeat_limit_s: float | None = 60.0  # None: a worker is never called hung
+    worker_limits: WorkerLimits = field(default_factory=WorkerLimits)  # what the SDK in a worker is told
+    capture_stacks: Captures = Captures.ALL
     on_lost_control: OnLostControl = OnLostControl.KEEP
     restarts: RestartRules = field(default_factory=RestartRules)
     progress: ProgressRules = field(default_factory=ProgressRules)

@@ -6,24 +6,29 @@ Decides nothing: what happens to a worker is told by `on_exit`, what its page sa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from resurge.page import stacks_path
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import PageReading
 from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
 from resurge_launcher.logs.shipping import LogShipping
 from resurge_launcher.output import Funnel, Stream
 from resurge_launcher.pages import PageBook
-from resurge_launcher.processes import kernel
+from resurge_launcher.processes import inspection, kernel
+from resurge_launcher.processes.probes import Probe
 from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.settings import RunSettings, Std
 from resurge_launcher.start_files import NO_FILES, LogFiles
 from resurge_libs.core.ids import Rank
+from resurge_libs.core.instant import Instant
 from resurge_libs.core.text import whole_text
 from resurge_libs.obs import cycle_files
 
@@ -69,6 +74,7 @@ class Team:
         """Log files that no stream has taken yet."""
         self.book = PageBook(shop.page_home, run.generation)
         self._workers: dict[int, WorkerProcess] = {}
+        self._probes: dict[int, Probe] = {}
 
     @property
     def living_pids(self) -> set[int]:
@@ -98,6 +104,8 @@ class Team:
                 self._workers[local_rank] = worker
                 worker.watch(loop, partial(told.on_exit, local_rank))
                 worker.watch_death(loop, self.book.path_of(local_rank), partial(told.on_dying, local_rank))
+                with contextlib.suppress(OSError, NotImplementedError):  # then a hang is told of in fewer words
+                    self._probes[local_rank] = Probe(self.book.path_of(local_rank))
         finally:
             for command in commands:
                 os.close(command.stdout)
@@ -139,7 +147,10 @@ class Team:
         return str(own), str(cycle_files.current_path(root, job, run.attempt))
 
     def readings(self) -> tuple[PageReading, ...]:
-        """What the pages say, and what the kernel says of the processes behind them."""
+        """What the pages say, and what the kernel says of the processes. Asks their interpreters too."""
+        now = Instant(time.monotonic())
+        for probe in self._probes.values():
+            probe.ask(now)
         return tuple(self._with_kernels_word(reading) for reading in self.book.read())
 
     def _with_kernels_word(self, reading: PageReading) -> PageReading:
@@ -152,6 +163,22 @@ class Team:
         moves = reading.moves + kernel.written_bytes_of(worker.pid)
         return replace(reading, stopped=stat.is_stopped, moves=moves, waits_for_disk=stat.waits_for_device)
 
+    async def inspect(self, with_stacks: bool, limit_s: float) -> inspection.Look:
+        """Look how those that live stand."""
+        subjects = [
+            inspection.Subject(
+                local_rank=local_rank,
+                pid=worker.pid,
+                pidfd=worker.pidfd,
+                stacks_path=Path(stacks_path(self.book.path_of(local_rank))),
+                stacks_signal=self.book.stacks_signal_of(local_rank),
+                probe=self._probes.get(local_rank),
+            )
+            for local_rank, worker in self._workers.items()
+            if worker.status is None
+        ]
+        return await inspection.inspect(subjects, with_stacks, limit_s)
+
     def signal(self, number: int) -> None:
         """Signal the process groups of all that live."""
         for worker in self._workers.values():
@@ -163,6 +190,7 @@ class Team:
 
     def close(self) -> None:
         """Remove the pages; nobody maps them any more."""
+        self._probes.clear()
         for worker in self._workers.values():
             worker.unwatch_death()
         self.book.close()

@@ -16,6 +16,9 @@ class Reason(StrEnum):
     WORKER_CRASHED = "WORKER_CRASHED"
     WORKER_HUNG = "WORKER_HUNG"
     WORKER_STOPPED = "WORKER_STOPPED"
+    WORKER_GIL_HELD = "WORKER_GIL_HELD"
+    WORKER_LIVELOCK = "WORKER_LIVELOCK"
+    WORKER_BLOCKED = "WORKER_BLOCKED"
     WORKER_START_FAILED = "WORKER_START_FAILED"
     LEASE_EXPIRED = "LEASE_EXPIRED"
     ENDED_ITS_WORKERS = "ENDED_ITS_WORKERS"
@@ -111,3 +114,15 @@ class Because:
 SILENCES = frozenset({Reason.WORKER_HUNG, Reason.START_TIMEOUT})
 """Faults that only say that nothing more was heard. One rank's silence silences all that wait for it in a collective,
 so among the faults of one story these never stand before one that says what happened."""
+STANDSTILLS = frozenset({Reason.WORKER_BLOCKED})
+"""Faults that say where a rank stands still, though it may stand there for want of a peer: after those that name what
+happened, before mere silences."""
+HANGS = frozenset({
+    Reason.WORKER_HUNG, Reason.WORKER_STOPPED, Reason.WORKER_GIL_HELD, Reason.WORKER_LIVELOCK, Reason.WORKER_BLOCKED,
+})  # fmt: skip
+"""Faults of a worker that does not get on, and cannot be asked to end."""
+
+
+def vagueness(code: Reason) -> int:
+    """How little a fault says of what happened: 0 what, 1 where it stands still, 2 only that nothing was heard."""
+    return 2 if code in SILENCES else 1 if code in STANDSTILLS else 0

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from resurge_launcher.commands import machine, rdzv_conf
+from resurge_launcher.commands.hang_limits import worker_limits_of
 from resurge_launcher.commands.logs import LogPlace, log_plan_of
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.restarts import restart_rules_of
 from resurge_launcher.commands.sources import Resolved, Sourced
+from resurge_launcher.core.findings import Captures
 from resurge_launcher.core.reclaim import ReclaimRules
 from resurge_launcher.settings import (
     DrainSettings,
@@ -144,8 +146,10 @@ def _heartbeat_limit_s(item: Sourced, limits: TimeLimits) -> float | None:
 
 
 def _policy(resolved: Resolved) -> dict[str, Any]:
-    """What decides whether the job is started again."""
+    """What is a fault, and what decides whether the job is started again."""
     return {
+        "worker_limits": worker_limits_of(resolved),
+        "capture_stacks": Captures(resolved["capture_stacks"].value),
         "progress": progress_of(resolved),
         "restarts": restart_rules_of(resolved),
         "checkpoint_marker": _path_or_none(resolved["checkpoint_iteration_file"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections.abc import Callable, Mapping
@@ -198,6 +199,30 @@ def pairs(value: str) -> Mapping[str, str]:
             raise Wrong(f"{item!r} is not key=value", "Give key=value pairs with commas, for example is_host=true.")
         found[key.strip()] = worth.strip()
     return found
+
+
+def section_limits(value: str) -> Mapping[str, float]:
+    """`name:seconds,name:seconds`, or the same with `=`."""
+    found: dict[str, float] = {}
+    for item in filter(None, (part.strip() for part in value.split(","))):
+        name, colon, worth = item.replace("=", ":", 1).partition(":")
+        name, limit_s = name.strip(), seconds(worth) if colon else 0.0
+        if not name or limit_s <= 0:
+            right = "Give name:seconds pairs with commas, each more than 0 s, for example step:60,checkpoint:600."
+            raise Wrong(f"{item!r} is no limit of a section", right)
+        found[name] = limit_s
+    return found
+
+
+def factor(value: str) -> float:
+    """A number of at least 1."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 1):
+        raise Wrong(f"{value!r} is no factor", "Give a number of at least 1, for example 5.")
+    return number
 
 
 def job_id(value: str) -> str:

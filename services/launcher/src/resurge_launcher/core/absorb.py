@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from resurge_launcher.core import aborts, crashes, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, hangs, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -47,7 +47,7 @@ from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
 
 FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.BeatAcked
-FromWorkers = h.PagesRead | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared
+FromWorkers = h.PagesRead | h.Inspected | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared
 Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
 PAUSE_GRACE_LIMIT_S = 60.0
 """However long the launcher itself stood still, workers that are silent afterwards get no more than this on top."""
@@ -68,7 +68,7 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _exited(state, event, now)
         case h.WorkerDying(end):
             return _dying(state, end, now)
-        case h.PagesRead() | h.MarkerRead() | GuardFired() | LoopCrashed() | CrashSpared():
+        case h.PagesRead() | h.Inspected() | h.MarkerRead() | GuardFired() | LoopCrashed() | CrashSpared():
             return _looked(state, event, rules, now)
         case h.GpuMemoryRead():
             return reclaiming.looked(state, event, rules, now)
@@ -240,6 +240,8 @@ def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant
         return crashes.heard(state, event)
     if isinstance(event, h.PagesRead):
         return _pages(state, event, rules, now)
+    if isinstance(event, h.Inspected):
+        return _inspected(state, event, now)
     noted = progresses.with_marker(state, event)
     if noted is None:
         return _late(state, f"the marker at the time of generation {event.generation}")
@@ -262,10 +264,23 @@ def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant)
     soon = earliest(stops.look_at(crew), routine if hang is None or hang <= now else earliest(routine, hang))
     reason = Because(Reason.MILESTONE) if len(crew.milestones) > before else Because(Reason.BEAT)
     unjudged = (state.judge_after is not None and now < state.judge_after) or not state.control.holds(now)
+    unjudged = unjudged or crew.inspection is not None
     fault = None if unjudged else crews.hung(crew, now, state.control.held_since)
+    actions: tuple[h.Action, ...] = ()
     if fault is not None:
-        crew, reason = replace(crew, faults=(*crew.faults, fault)), fault.because
-    return replace(state, phase=Running(crew), pages_at=soon), (), reason
+        (crew, actions), reason = hangs.noticed(crew, fault, rules, now), fault.because
+    return replace(state, phase=Running(crew), pages_at=soon), actions, reason
+
+
+def _inspected(state: LauncherState, event: h.Inspected, now: Instant) -> Outcome:
+    crew = crew_of(state.phase)
+    if crew is None or crew.generation != event.generation or not isinstance(state.phase, Running):
+        return _late(state, f"the look at workers of generation {event.generation}")
+    if crew.inspection is None or crew.inspection.is_over:
+        return _late(state, f"the look at workers of generation {event.generation} was given up")
+    crew = hangs.concluded(crew, event.findings, state.control.held_since, now)
+    reason = crew.faults[-1].because if crew.faults else Because(Reason.OBSERVED, "the workers were looked at")
+    return replace(state, phase=Running(crew)), (), reason
 
 
 def _torn_down_page(state: LauncherState, crew: Crew, now: Instant) -> Outcome:
@@ -339,6 +354,10 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
         case Running(crew):
             crew, before = crashes.over(aborts.over(crew, now), now), crew
             state = state if crew is before else replace(state, phase=Running(crew))
+            looks_until = hangs.due_at(crew)
+            if looks_until is not None and now >= looks_until:
+                crew = hangs.concluded(crew, (), state.control.held_since, now)
+                state = replace(state, phase=Running(crew))
             if state.pages_at is not None and now >= state.pages_at:
                 actions = (h.ReadPages(crew.generation),)
                 state = replace(state, pages_at=after(now, rules.page_interval_s))

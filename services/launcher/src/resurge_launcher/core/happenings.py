@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.goals import NO_GENERATION, NO_INCIDENT, Goal, RunGoal
+from resurge_launcher.core.looks import Inspect as Inspect
+from resurge_launcher.core.looks import Inspected as Inspected
 from resurge_launcher.core.model import (
     ExitRecord,
     Fault,
@@ -180,6 +182,7 @@ Event = (
     | WorkerExited
     | WorkerDying
     | PagesRead
+    | Inspected
     | MarkerRead
     | GpuMemoryRead
     | StraysGone
@@ -369,6 +372,7 @@ Action = (
     | SweepStrays
     | ReserveStore
     | ReadPages
+    | Inspect
     | ReadMarker
     | ReadGpuMemory
     | TellReclaim

@@ -11,8 +11,13 @@ from enum import StrEnum
 
 from resurge_launcher.core.abort_state import NO_ABORTS, Aborts, Condemned
 from resurge_launcher.core.draining import NOT_STOPPING, Goodbye, Notice, Stop
+from resurge_launcher.core.findings import Captures, Inspection
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
+from resurge_launcher.core.readings import Milestone as Milestone
+from resurge_launcher.core.readings import MilestoneKind as MilestoneKind
+from resurge_launcher.core.readings import PageReading as PageReading
+from resurge_launcher.core.readings import Watch as Watch
 from resurge_launcher.core.reclaim import Reclaim, ReclaimRules
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -56,64 +61,11 @@ class Rules:
     progress: ProgressSource = ProgressSource.NONE
     reads_marker: bool = False
     """A checkpoint marker was named, to be counted or to be shown."""
+    captures: Captures | None = None
+    """When stacks are taken of workers that hang; None: they are ended without a look at them."""
 
 
-class MilestoneKind(StrEnum):
-    """The steps of a start that workers report."""
-
-    WORKER_STARTED = "worker_started"
-    PROCESS_GROUP_READY = "process_group_ready"
-    CHECKPOINT_RESTORED = "checkpoint_restored"
-    FIRST_STEP = "first_step"
-
-
-@dataclass(frozen=True, slots=True)
-class Milestone:
-    """One worker's step of a start."""
-
-    rank: Rank
-    kind: MilestoneKind
-    at: Instant
-    step: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PageReading:
-    """What one worker's shared page says; None where it never said anything."""
-
-    local_rank: int
-    last_beat_at: Instant | None = None
-    step: int | None = None
-    hung_at: Instant | None = None
-    """From when on its silence means that it hangs; None while no limit applies, as before a first beat."""
-    open_phase: str = ""
-    """Name of the innermost section the worker said it is in; empty for none."""
-    milestones: tuple[Milestone, ...] = ()
-    stopped: bool = False
-    """The kernel says that its process is stopped."""
-    committed_step: int | None = None
-    """The newest step that it committed."""
-    asks_stop: bool = False
-    asked_step: int | None = None
-    waits_to_stop: bool = False
-    """It waits at the step at which it is held."""
-    told_to_stop: bool = False
-    moves: int = 0
-    waits_for_disk: bool = False
-    """The kernel says that it waits for a device."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What is known of a worker's work."""
-
-    reading: PageReading | None = None
-    step_moved_at: Instant | None = None
-    """When its step was first seen to have moved on last; None while it reports no steps."""
-    moved_at: Instant | None = None
-    paced_at: Instant | None = None
-    paced_step: int = 0
-    steps_per_s: float = 0.0
+# ------------------------------------------------------------------------------------- one worker, nested machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +98,7 @@ class Alive:
     """A process of ours."""
 
     pid: int
-    watch: Watch = Watch()
+    watch: Watch = field(default_factory=Watch)
     signalled: int | None = None
 
 
@@ -197,6 +149,8 @@ class Crew:
     stop: Stop = NOT_STOPPING
     aborts: Aborts = NO_ABORTS
     condemned: tuple[Condemned, ...] = ()
+    inspection: Inspection | None = None
+    """The look at its workers that a silence has brought."""
 
     @property
     def generation(self) -> Generation:

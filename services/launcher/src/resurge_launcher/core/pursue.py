@@ -10,7 +10,7 @@ from dataclasses import replace
 from signal import SIGTERM
 from typing import assert_never
 
-from resurge_launcher.core import aborts, notices, reclaiming, stops
+from resurge_launcher.core import aborts, hangs, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -41,7 +41,7 @@ from resurge_launcher.core.observe import crew_of, observe
 from resurge_libs.core.end_cause import end_cause_of
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
-from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.reasons import HANGS, Because, Reason
 
 Move = tuple[LauncherState, tuple[h.Action, ...], Because]
 EXCLUDED_EXIT_CODE = 1
@@ -111,6 +111,12 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
         teardown, actions = _begun(state, crew, state.goal.because, _end_ladder(state, rules), now)
         return _exiting(state, teardown, state.goal, rules, now, actions)
     ordered = _ordered_down(state, crew)
+    if ordered is not None and isinstance(state.phase, Running) and isinstance(state.goal, DownGoal):
+        if hangs.is_looking(crew, now):
+            return None
+        if (looking := hangs.ordered(crew, ordered, rules, now)) is not None:
+            crew, actions = looking
+            return replace(state, phase=Running(crew)), actions, ordered
     if ordered is not None:
         held_until = notices.saving_until(state, crew, rules, now) if isinstance(state.goal, DownGoal) else None
         return _tear_down(state, crew, ordered, fault_ladder(rules.limits.fault_grace_s), now, held_until)
@@ -158,9 +164,6 @@ def _ordered_down(state: LauncherState, crew: Crew) -> Because | None:
 
 ORDERED_ENDS = frozenset({Reason.SHUTDOWN_REQUESTED, Reason.WORKLOAD_SHUTDOWN, Reason.PREEMPTED})
 """Ends that no fault brought: workers get the whole grace to save what they have."""
-HANGS = frozenset({Reason.WORKER_HUNG, Reason.WORKER_STOPPED})
-"""Faults of a worker that cannot be asked to end."""
-
 Found = tuple[Because, Instant, h.TellFault, bool]
 
 
@@ -204,7 +207,7 @@ def _begun(
 ) -> tuple[Teardown, tuple[h.Action, ...]]:
     if isinstance(state.phase, Delayed):
         crew = crews.never_started(crew)
-    crew = crews.with_stopped(crew, now)
+    crew = hangs.with_evidence(crews.with_stopped(crew, now), now)
     return teardowns.begin(crew, because, ladder, now, held_until)
 
 

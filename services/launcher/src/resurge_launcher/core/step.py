@@ -11,7 +11,7 @@ Rules, in prose:
 7. A worker known to be at its end by a fault of its own counts as a fault at once, and as gone when it is reaped.
 8. A launcher that leaves waits, bounded, until rendezvous has heard it: others would wait for it.
 9. A notice to leave is answered by ranks that stop at one step with all others, within its grace (notices, stops).
-10. A teardown waits, bounded, for a checkpoint that is open and still written.
+10. A teardown waits, bounded, for a checkpoint that is open and still written, and for a look at workers that hang.
 11. Everything of the present generation is told again with every change: a fault cannot be lost.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import fields
 from operator import attrgetter, is_
 from typing import Any, assert_never
 
-from resurge_launcher.core import aborts, crashes, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, hangs, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -112,7 +112,8 @@ class LauncherMachine:
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
                 cut_off_at = controls.stop_at(state.control, crew, self.rules)
-                return earliest(state.pages_at, skew, cut_off_at, alone_at, aborts.due_at(crew), crashes.due_at(crew))
+                news_at = earliest(aborts.due_at(crew), crashes.due_at(crew), hangs.due_at(crew))
+                return earliest(state.pages_at, skew, cut_off_at, alone_at, news_at)
             case Leaving(goodbye=goodbye) if goodbye is not None:
                 return goodbye.until
             case TearingDown(teardown) | Leaving(teardown):

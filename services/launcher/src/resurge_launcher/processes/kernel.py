@@ -139,6 +139,11 @@ class ProcessStat:
         return self.state in ("T", "t")
 
     @property
+    def is_running(self) -> bool:
+        """Whether its main thread runs, or would if a processor were free."""
+        return self.state == "R"
+
+    @property
     def waits_for_device(self) -> bool:
         """Whether it is in uninterruptible sleep, as during a flush to a disk."""
         return self.state == "D"
@@ -148,6 +153,16 @@ def stat_of(pid: int) -> ProcessStat | None:
     """None when it is gone."""
     fields = _stat_fields(pid)
     return None if fields is None else ProcessStat(fields[0].decode(), int(fields[1]), int(fields[19]))
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether the process has a handler for the signal: without one it might end by it."""
+    try:
+        text = (_PROC / str(pid) / "status").read_bytes()
+    except OSError:
+        return False
+    mask = next((int(line.split()[1], 16) for line in text.splitlines() if line.startswith(b"SigCgt:")), 0)
+    return bool(mask >> (number - 1) & 1)
 
 
 def written_bytes_of(pid: int) -> int:

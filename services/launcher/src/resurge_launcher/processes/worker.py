@@ -126,6 +126,11 @@ class WorkerProcess:
             self._popen.returncode = status.exit_code if status.exit_code is not None else -(status.signal or 0)
         on_exit(self)
 
+    @property
+    def pidfd(self) -> int:
+        """Its handle; not to be used once it is reaped."""
+        return self._pidfd
+
     def signal_group(self, number: int) -> None:
         """Signal the whole process group, as far as this user may. Its number is ours until the worker is reaped."""
         if self.status is None:

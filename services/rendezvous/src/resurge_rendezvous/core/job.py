@@ -25,7 +25,7 @@ from resurge_libs.core.ids import (
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
-from resurge_libs.core.reasons import SILENCES, Because
+from resurge_libs.core.reasons import Because, vagueness
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.charges import Charge
@@ -89,9 +89,9 @@ class FaultRecord:
         return cause_of(self.because.code) if self.cause is FaultCause.OTHER else self.cause
 
 
-def cause_order(fault: FaultRecord) -> tuple[bool, Wall, NodeId, int]:
+def cause_order(fault: FaultRecord) -> tuple[int, Wall, NodeId, int]:
     """Sorts faults of one story: by their first signal, but a mere silence after all that say what happened."""
-    return fault.because.code in SILENCES, fault.at, fault.node, -1 if fault.rank is None else fault.rank
+    return vagueness(fault.because.code), fault.at, fault.node, -1 if fault.rank is None else fault.rank
 
 
 @dataclass(frozen=True, slots=True)

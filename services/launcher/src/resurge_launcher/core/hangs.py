@@ -1,0 +1,174 @@
+"""A worker's silence, and what becomes of it: the look at all of the node's workers, and who of them is to blame. Pure.
+
+Rules, in prose:
+1. A worker past its limit is not ended at once: for a bounded moment all of the node's workers are looked at, for a
+   teardown destroys what can be seen.
+2. Blamed is the worker past its limit that hangs in the clearest way; among equals the one that is furthest behind.
+3. Whoever is in a collective waits for another rank. If all that are past their limits do, a worker that is silent
+   nearly as long and is not in a collective is blamed though its own limit is longer; without one the fault only says
+   that nothing more was heard, and another node's clearer word stands before it.
+4. A worker that moves again while it is looked at is let live.
+5. A node that is told to end its workers because others hang looks at its own first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from resurge_launcher.core import crew as crews
+from resurge_launcher.core.findings import CLEAR, Captures, Finding, How, Inspection
+from resurge_launcher.core.happenings import Action, Inspect
+from resurge_launcher.core.model import Alive, Crew, Fault, PageReading, Rules, Worker
+from resurge_libs.core.instant import Instant, after
+from resurge_libs.core.reasons import HANGS, Because, Reason
+
+INSPECTION_LIMIT_S = 0.5
+"""Of a look at silent workers; it takes a twentieth of a second as a rule."""
+REASONS = {
+    How.STOPPED: Reason.WORKER_STOPPED,
+    How.GIL_HELD: Reason.WORKER_GIL_HELD,
+    How.LIVELOCK: Reason.WORKER_LIVELOCK,
+    How.DEVICE: Reason.WORKER_BLOCKED,
+    How.BLOCKED: Reason.WORKER_BLOCKED,
+    How.UNKNOWN: Reason.WORKER_HUNG,
+    How.WAITS: Reason.WORKER_HUNG,
+}
+WORDS = {
+    How.STOPPED: "is stopped (SIGSTOP, or a debugger)",
+    How.GIL_HELD: "is past its limit{limit}: native code holds the GIL{where}",
+    How.LIVELOCK: "is past its limit{limit}: it runs without getting on{where}",
+    How.DEVICE: "is past its limit{limit}: the kernel waits for a device{where}",
+    How.BLOCKED: "is past its limit{limit}: it is blocked{where}",
+    How.UNKNOWN: "is past its limit{limit}{where}",
+    How.WAITS: "is past its limit{limit}: it waits for other ranks{where}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    worker: Worker
+    reading: PageReading
+    finding: Finding
+
+
+def noticed(crew: Crew, fault: Fault, rules: Rules, now: Instant) -> tuple[Crew, tuple[Action, ...]]:
+    """A worker is past its limit: look at all of them first, or hold it against the worker at once."""
+    if rules.captures is None:
+        return replace(crew, faults=(*crew.faults, fault)), ()
+    return _begun(crew, rules, Inspection(now, after(now, INSPECTION_LIMIT_S)), _in_section(crew, now))
+
+
+def ordered(crew: Crew, because: Because, rules: Rules, now: Instant) -> tuple[Crew, tuple[Action, ...]] | None:
+    """The crew that looks before it is torn down for a hang elsewhere; None when there is nothing to look at."""
+    if rules.captures is None or because.code not in HANGS or crew.inspection is not None:
+        return None
+    if not any(isinstance(w.state, Alive) and w.state.watch.reading is not None for w in crew.workers):
+        return None
+    inspection = Inspection(now, after(now, INSPECTION_LIMIT_S), is_ordered=True)
+    return _begun(crew, rules, inspection, in_section=any(reading.open_phase for _, reading in _readings(crew)))
+
+
+def _begun(crew: Crew, rules: Rules, inspection: Inspection, in_section: bool) -> tuple[Crew, tuple[Action, ...]]:
+    with_stacks = rules.captures is Captures.ALL or (rules.captures is Captures.SECTIONS and in_section)
+    return replace(crew, inspection=inspection), (Inspect(crew.generation, with_stacks, INSPECTION_LIMIT_S * 0.8),)
+
+
+def _in_section(crew: Crew, now: Instant) -> bool:
+    return any(reading.open_phase and _is_late(reading, now) for _, reading in _readings(crew))
+
+
+def is_looking(crew: Crew, now: Instant) -> bool:
+    """Whether a look is under way: nothing that it looks at may be ended."""
+    return crew.inspection is not None and not crew.inspection.is_over and now < crew.inspection.until
+
+
+def due_at(crew: Crew) -> Instant | None:
+    """When a look that is under way is given up."""
+    return crew.inspection.until if crew.inspection is not None and not crew.inspection.is_over else None
+
+
+def concluded(crew: Crew, findings: tuple[Finding, ...], held_since: Instant | None, now: Instant) -> Crew:
+    """The crew after the look, with a fault for whoever is to blame; without one when all move again."""
+    assert crew.inspection is not None, "only a look that was begun ends"
+    crew = replace(crew, inspection=replace(crew.inspection, is_over=True, findings=findings))
+    late = crews.hung(crew, now, held_since)
+    if late is None:
+        return crew if crew.inspection is not None and crew.inspection.is_ordered else replace(crew, inspection=None)
+    culprit = _culprit(crew, findings, now)
+    return replace(crew, faults=(*crew.faults, _fault(culprit, now) if culprit is not None else late))
+
+
+def with_evidence(crew: Crew, now: Instant) -> Crew:
+    """The crew with a fault against each worker that was clearly seen to hang, whatever brought the teardown."""
+    if crew.inspection is None or not crew.inspection.is_over:
+        return crew
+    known = {fault.rank for fault in crew.faults}
+    silent_for_s = _silence_of_late(crew, now)
+    fresh = tuple(
+        _fault(suspect, now)
+        for suspect in _suspects(crew, crew.inspection.findings)
+        if suspect.finding.how in CLEAR
+        and suspect.worker.rank not in known
+        and _silence_s(suspect.reading, now) >= silent_for_s / 2
+    )
+    return replace(crew, faults=crew.faults + fresh)
+
+
+def _culprit(crew: Crew, findings: tuple[Finding, ...], now: Instant) -> _Suspect | None:
+    suspects = _suspects(crew, findings)
+    late = [s for s in suspects if _is_late(s.reading, now)]
+    if not late:
+        return None
+    first = min(late, key=_order)
+    if first.finding.how is not How.WAITS:
+        return first
+    silent_for_s = max(_silence_s(s.reading, now) for s in late)
+    others = [s for s in suspects if s.finding.how in CLEAR and _silence_s(s.reading, now) >= silent_for_s / 2]
+    return min(others, key=_order, default=first)
+
+
+def _suspects(crew: Crew, findings: tuple[Finding, ...]) -> list[_Suspect]:
+    found = {finding.local_rank: finding for finding in findings}
+    return [
+        _Suspect(worker, reading, found[worker.local_rank])
+        for worker, reading in _readings(crew)
+        if worker.local_rank in found
+    ]
+
+
+def _readings(crew: Crew) -> list[tuple[Worker, PageReading]]:
+    return [
+        (w, w.state.watch.reading)
+        for w in crew.workers
+        if isinstance(w.state, Alive) and w.state.watch.reading is not None
+    ]
+
+
+def _order(suspect: _Suspect) -> tuple[int, int, float, int]:
+    reading = suspect.reading
+    step = reading.step if reading.step is not None else -1
+    return suspect.finding.place, step, reading.hung_at or 0.0, suspect.worker.rank
+
+
+def _is_late(reading: PageReading, now: Instant) -> bool:
+    return reading.hung_at is not None and reading.hung_at <= now
+
+
+def _silence_s(reading: PageReading, now: Instant) -> float:
+    return now - reading.last_beat_at if reading.last_beat_at is not None else 0.0
+
+
+def _silence_of_late(crew: Crew, now: Instant) -> float:
+    return max((_silence_s(reading, now) for _, reading in _readings(crew)), default=0.0)
+
+
+def _fault(suspect: _Suspect, now: Instant) -> Fault:
+    reading, finding = suspect.reading, suspect.finding
+    since = reading.last_beat_at if reading.last_beat_at is not None else now
+    words = WORDS[finding.how].format(
+        limit=f" in section {reading.open_phase!r}" if reading.open_phase else "",
+        where=f" at {finding.where}" if finding.where else "",
+    )
+    step = f", last step {reading.step}" if reading.step is not None else ""
+    sentence = f"rank {suspect.worker.rank} {words}; last beat {now - since:.1f} s ago{step}"
+    return Fault(Because(REASONS[finding.how], sentence), since, suspect.worker.rank)

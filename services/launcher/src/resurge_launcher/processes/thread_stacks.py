@@ -1,0 +1,54 @@
+"""Reads the stacks of a worker, as it wrote them or as py-spy did: where its main thread stands, and whether that is a
+collective. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+_FRAME = re.compile(r'^\s+File "(?P<path>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)$')
+_SPY_FRAME = re.compile(r"^\s+(?P<function>\S.*) \((?P<path>.+):(?P<line>\d+)\)$")
+_HEADS = ("Thread ", "Current thread ")
+_MAIN = ("Current thread ", "MainThread")
+_STANDARD = ("threading.py", "queue.py", "selectors.py", "socket.py", "ssl.py", "contextlib.py", "_weakrefset.py")
+"""Files of the standard library in which one waits for somebody else; the frame below says for whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call of a stack."""
+
+    path: str
+    line: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{PurePosixPath(self.path).name}:{self.line} in {self.function}"
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether other ranks are waited for in it."""
+        return "/torch/distributed/" in self.path and "/torch/distributed/elastic/" not in self.path
+
+    @property
+    def is_framework(self) -> bool:
+        """Whether it is one of torch's own, where nobody can tell who is waited for."""
+        return "/torch/" in self.path
+
+
+def main_stack(text: str) -> tuple[Frame, ...]:
+    """The frames of the main thread, innermost first: the signalled thread if one says so, else the last one."""
+    stacks: list[tuple[bool, list[Frame]]] = []
+    for line in text.splitlines():
+        if line.startswith(_HEADS):
+            stacks.append((any(word in line for word in _MAIN), []))
+        elif stacks and (found := _FRAME.match(line) or _SPY_FRAME.match(line)):
+            stacks[-1][1].append(Frame(found["path"], found["line"], found["function"]))
+    chosen = [frames for is_current, frames in stacks if is_current] or [frames for _, frames in stacks[-1:]]
+    return tuple(chosen[-1]) if chosen else ()
+
+
+def place(frames: tuple[Frame, ...]) -> Frame | None:
+    """The call that says most: the innermost one that is not the standard library's own waiting."""
+    return next((f for f in frames if PurePosixPath(f.path).name not in _STANDARD), frames[0] if frames else None)

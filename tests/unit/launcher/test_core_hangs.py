@@ -1,0 +1,172 @@
+"""Who is blamed for a silence, and what waits for the look at those that are silent."""
+
+from __future__ import annotations
+
+from signal import SIGKILL
+
+import pytest
+
+from resurge_launcher.core import goals as g
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core import model as m
+from resurge_launcher.core.findings import Captures, Finding, How
+from resurge_launcher.core.hangs import INSPECTION_LIMIT_S
+from resurge_libs.core.ids import Generation, IncidentId
+from resurge_libs.core.instant import Instant
+from resurge_libs.core.reasons import HANGS, Because, Reason, vagueness
+from tests.unit.launcher.core_world import Node, of
+
+G1 = Generation(1)
+
+
+def node(captures: Captures = Captures.ALL) -> Node:
+    made = Node(captures=captures).running()
+    made.feed(h.BeatAcked(made.now, 600.0))
+    made.move(100)
+    return made
+
+
+def silent(node: Node, rank: int, *, for_s: float = 10.0, limit_s: float = 5.0, **changed: object) -> m.PageReading:
+    values = {"last_beat_at": Instant(node.now - for_s), "hung_at": Instant(node.now - for_s + limit_s), "step": 3}
+    return m.PageReading(rank, **{**values, **changed})  # type: ignore[arg-type]
+
+
+def faults(actions: list[h.Action]) -> list[tuple[int | None, Reason]]:
+    told = of(actions, h.SendObserved)
+    return [(f.rank, f.because.code) for f in told[0].observed.faults] if told else []
+
+
+def look(node: Node, *readings: m.PageReading) -> h.Inspect:
+    (asked,) = of(node.feed(h.PagesRead(G1, readings)), h.Inspect)
+    return asked
+
+
+def test_the_workers_are_looked_at_before_one_of_them_is_ended():
+    n = node()
+    fresh = n.feed(h.PagesRead(G1, (silent(n, 0), silent(n, 1, for_s=1))))
+    assert [a.with_stacks for a in of(fresh, h.Inspect)] == [True]
+    assert n.phase == "Running" and not of(fresh, h.SignalWorkers)
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.GIL_HELD, "a.py:1 in f"), Finding(1, How.WAITS))))
+    assert faults(fresh) == [(4, Reason.WORKER_GIL_HELD)]
+    assert of(fresh, h.SignalWorkers) == [h.SignalWorkers(G1, SIGKILL)]
+    assert "a.py:1 in f" in n.reason.sentence
+
+
+@pytest.mark.parametrize(
+    ("captures", "section", "with_stacks"),
+    [
+        (Captures.NONE, "load", False),
+        (Captures.SECTIONS, "load", True),
+        (Captures.SECTIONS, "", False),
+        (Captures.ALL, "", True),
+    ],
+)
+def test_stacks_are_taken_where_they_are_wanted(captures: Captures, section: str, with_stacks: bool):
+    n = node(captures)
+    assert look(n, silent(n, 0, open_phase=section)).with_stacks is with_stacks
+
+
+def test_a_look_that_never_ends_costs_its_limit_and_the_worker_is_ended():
+    n = node()
+    look(n, silent(n, 0))
+    fresh = n.move(INSPECTION_LIMIT_S)
+    assert faults(fresh) == [(4, Reason.WORKER_HUNG)]
+    assert n.phase == "TearingDown"
+    assert not n.feed(h.Inspected(G1, (Finding(0, How.BLOCKED),))), "what comes late changes nothing"
+
+
+def test_nobody_is_looked_at_twice_for_one_silence():
+    n = node()
+    look(n, silent(n, 0))
+    assert not of(n.feed(h.PagesRead(G1, (silent(n, 0), silent(n, 1)))), h.Inspect)
+
+
+def test_a_worker_that_moves_again_lives_and_may_hang_later():
+    n = node()
+    look(n, silent(n, 0))
+    n.feed(h.PagesRead(G1, (silent(n, 0, for_s=0.0),)))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.BLOCKED),)))
+    assert n.phase == "Running" and not faults(fresh)
+    n.move(6)
+    look(n, silent(n, 0, for_s=6))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "blamed"),
+    [
+        (How.WAITS, How.BLOCKED, 5),
+        (How.BLOCKED, How.WAITS, 4),
+        (How.BLOCKED, How.GIL_HELD, 5),
+        (How.LIVELOCK, How.GIL_HELD, 5),
+        (How.UNKNOWN, How.WAITS, 4),
+        (How.STOPPED, How.GIL_HELD, 4),
+    ],
+)
+def test_the_clearest_way_to_hang_is_blamed(first: How, second: How, blamed: int):
+    n = node()
+    look(n, silent(n, 0), silent(n, 1))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, first), Finding(1, second))))
+    assert faults(fresh)[0][0] == blamed
+
+
+def test_among_equals_the_one_that_is_furthest_behind_is_blamed():
+    n = node()
+    look(n, silent(n, 0, step=7), silent(n, 1, step=6, for_s=9))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.BLOCKED), Finding(1, How.BLOCKED))))
+    assert faults(fresh)[0] == (5, Reason.WORKER_BLOCKED)
+
+
+def test_whoever_is_waited_for_is_blamed_though_its_own_limit_is_longer():
+    n = node()
+    look(n, silent(n, 0), silent(n, 1, for_s=9, limit_s=600, open_phase="checkpoint"))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.BLOCKED, "save.py:9 in save"))))
+    assert faults(fresh)[0] == (5, Reason.WORKER_BLOCKED)
+
+
+def test_whoever_has_just_beaten_is_not_blamed_for_those_that_wait():
+    n = node()
+    look(n, silent(n, 0), silent(n, 1, for_s=1))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.BLOCKED))))
+    assert faults(fresh) == [(4, Reason.WORKER_HUNG)], "mere silence: another node may know more"
+
+
+def test_a_node_told_to_end_its_workers_for_a_hang_elsewhere_looks_first():
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60), silent(n, 1, limit_s=60))))
+    order = g.DownGoal(G1, Because(Reason.WORKER_HUNG), IncidentId("i1"))
+    fresh = n.want(order)
+    assert len(of(fresh, h.Inspect)) == 1 and not of(fresh, h.SignalWorkers)
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.GIL_HELD))))
+    assert faults(fresh) == [(5, Reason.WORKER_GIL_HELD)] and of(fresh, h.SignalWorkers)
+
+
+def test_a_node_told_to_end_its_workers_looks_for_a_bounded_time_only():
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),)))
+    n.want(g.DownGoal(G1, Because(Reason.WORKER_GIL_HELD), IncidentId("i1")))
+    assert of(n.move(INSPECTION_LIMIT_S), h.SignalWorkers) and n.phase == "TearingDown"
+
+
+@pytest.mark.parametrize("reason", [Reason.WORKER_EXIT, Reason.LEASE_EXPIRED])
+def test_a_node_told_to_end_its_workers_for_anything_else_does_so_at_once(reason: Reason):
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),)))
+    assert of(n.want(g.DownGoal(G1, Because(reason), IncidentId("i1"))), h.SignalWorkers)
+
+
+def test_a_worker_s_end_while_it_is_looked_at_is_the_fault():
+    n = node()
+    look(n, silent(n, 0))
+    fresh = n.exits(1, code=3)
+    assert n.phase == "TearingDown"
+    assert [r.exit_code for r in of(fresh, h.SendObserved)[0].observed.exits] == [3]
+
+
+def test_a_look_without_a_limit_s_end_is_not_begun():
+    n = node()
+    assert not of(n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),))), h.Inspect)
+
+
+def test_what_happened_stands_before_where_one_stands_still_and_that_before_silence():
+    assert sorted(HANGS, key=vagueness)[-2:] == [Reason.WORKER_BLOCKED, Reason.WORKER_HUNG]
+    assert vagueness(Reason.WORKER_EXIT) == vagueness(Reason.WORKER_STOPPED) == 0
