@@ -118,6 +118,23 @@ def _remove_own_files(settings: RunSettings) -> None:
         run_dir.rmdir()
 
 
+def _rules(settings: RunSettings, reads_marker: bool) -> m.Rules:
+    return m.Rules(
+        limits=settings.limits,
+        local_world_size=settings.nproc_per_node,
+        term_timeout_s=settings.term_timeout_s,
+        on_lost_control=m.OnLostControl(settings.on_lost_control.value),
+        on_excluded=m.OnExcluded(settings.excluding.then.value),
+        pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
+        progress=settings.progress.source,
+        reads_marker=reads_marker,
+        reclaim=settings.reclaim,
+        drain_signals=frozenset(int(number) for number in settings.draining.signals),
+        preempted_exit_code=settings.draining.exit_code,
+        captures=settings.capture_stacks,
+    )
+
+
 class _Agent:
     """The parts of one launcher and their wiring."""
 
@@ -166,7 +183,7 @@ class _Agent:
         self._gpus = GpuMemoryReader(sys.executable, visible, environ) if self._settings.reclaim else None
         await self._socket.start()
         self._effects = Effects(self._hands())
-        self._driver = Driver(LauncherMachine(self._rules()), self._effects.run)
+        self._driver = Driver(LauncherMachine(_rules(self._settings, self._marker is not None)), self._effects.run)
         self._handle_signals(loop)
         return await self._live()
 
@@ -206,23 +223,6 @@ class _Agent:
         return CommandFailed(because.sentence, EXIT_USAGE)
 
     # ---------------------------------------------------------------------------------------------------- parts
-
-    def _rules(self) -> m.Rules:
-        settings = self._settings
-        return m.Rules(
-            limits=settings.limits,
-            local_world_size=settings.nproc_per_node,
-            term_timeout_s=settings.term_timeout_s,
-            on_lost_control=m.OnLostControl(settings.on_lost_control.value),
-            on_excluded=m.OnExcluded(settings.excluding.then.value),
-            pass_on_signals=frozenset(int(number) for number in settings.signals_to_handle) - ENDING_SIGNALS,
-            progress=settings.progress.source,
-            reads_marker=self._marker is not None,
-            reclaim=settings.reclaim,
-            drain_signals=frozenset(int(number) for number in settings.draining.signals),
-            preempted_exit_code=settings.draining.exit_code,
-            captures=settings.capture_stacks,
-        )
 
     def _hands(self) -> Hands:
         settings = self._settings
