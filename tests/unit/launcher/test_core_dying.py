@@ -5,6 +5,7 @@ from __future__ import annotations
 from signal import SIGKILL, SIGSEGV, SIGTERM
 
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import model as m
 from resurge_launcher.core.observe import observe
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after
@@ -129,3 +130,17 @@ def test_the_span_of_the_detection_begins_when_the_end_was_known():
     node.now = after(at, 0.002)
     node.feed(h.WorkerDying(h.WorkerExited(ONE, 0, 1000, Instant(at), signal=SIGKILL)))
     assert [(s.name, s.start) for s in node.state.story.spans] == [("detect", at)]
+
+
+def test_a_stopped_worker_that_never_beat_is_the_cause_of_the_end_of_those_that_waited_for_it():
+    node = Node().running()
+    node.feed(h.PagesRead(Generation(1), (m.PageReading(0), m.PageReading(1))))
+    first_sign = node.now
+    node.move(3.0)
+    node.feed(h.PagesRead(Generation(1), (m.PageReading(0), m.PageReading(1, stopped=True))))
+    node.exits(0, code=1)
+    told = observe(node.state)
+    (stopped,) = told.faults
+    assert (stopped.because.code, stopped.rank) == (Reason.WORKER_STOPPED, 5)
+    assert stopped.at == first_sign < told.exits[0].at
+    assert "last sign 3.0 s ago" in stopped.because.sentence

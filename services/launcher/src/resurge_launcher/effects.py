@@ -201,8 +201,8 @@ class Effects:
     def _end(self, team: Team, local_rank: int, worker: WorkerProcess, status: kernel.ExitStatus) -> h.WorkerExited:
         at = self._hands.now()
         generation = team.run.generation
-        readings = team.book.read()
-        # milestones reached just before the end count
+        # milestones reached just before the end count; and a peer that the kernel holds stopped may be why it ended
+        readings = team.readings()
         self._hands.post(h.PagesRead(generation, readings))
         return h.WorkerExited(
             generation,

@@ -229,15 +229,15 @@ def hung(crew: Crew, now: Instant, held_since: Instant | None) -> Fault | None:
     So a limit runs from the moment the lease came back at the earliest.
     """
     late = [
-        (due, worker, watch.reading)
+        (due, worker, watch.reading, watch)
         for worker, watch in _watches(crew)
         if watch.reading is not None and (due := _hung_at(watch.reading, held_since)) is not None and due <= now
     ]
     if not late:
         return None
-    _, worker, reading = min(late, key=lambda entry: (not entry[2].stopped, entry[0], entry[1].rank))
+    _, worker, reading, watch = min(late, key=lambda entry: (not entry[2].stopped, entry[0], entry[1].rank))
     if reading.stopped:
-        return _stopped(worker, reading, now)
+        return _stopped(worker, watch, now)
     since = reading.last_beat_at if reading.last_beat_at is not None else now
     where = f" in section {reading.open_phase!r}" if reading.open_phase else ""
     step = f", last step {reading.step}" if reading.step is not None else ""
@@ -249,17 +249,21 @@ def with_stopped(crew: Crew, now: Instant) -> Crew:
     """The crew with a fault against each worker that the kernel holds stopped: a teardown destroys that evidence."""
     known = {fault.rank for fault in crew.faults}
     fresh = tuple(
-        _stopped(worker, watch.reading, now)
+        _stopped(worker, watch, now)
         for worker, watch in _watches(crew)
         if watch.reading is not None and watch.reading.stopped and worker.rank not in known
     )
     return replace(crew, faults=crew.faults + fresh)
 
 
-def _stopped(worker: Worker, reading: PageReading, now: Instant) -> Fault:
-    since = reading.last_beat_at if reading.last_beat_at is not None else now
-    step = f", last step {reading.step}" if reading.step is not None else ""
-    sentence = f"rank {worker.rank} is stopped (SIGSTOP, or a debugger): last beat {now - since:.1f} s ago{step}"
+def _stopped(worker: Worker, watch: Watch, now: Instant) -> Fault:
+    """Since its last sign: its peers fail later than that, and for want of it."""
+    reading = watch.reading
+    beat_at = reading.last_beat_at if reading is not None else None
+    since = beat_at if beat_at is not None else watch.moved_at if watch.moved_at is not None else now
+    sign = "last beat" if beat_at is not None else "last sign"
+    step = f", last step {reading.step}" if reading is not None and reading.step is not None else ""
+    sentence = f"rank {worker.rank} is stopped (SIGSTOP, or a debugger): {sign} {now - since:.1f} s ago{step}"
     return Fault(Because(Reason.WORKER_STOPPED, sentence), since, worker.rank)
 
 
