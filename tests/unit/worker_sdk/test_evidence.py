@@ -53,8 +53,9 @@ def test_the_stacks_of_all_threads_are_beside_the_page_after_the_signal(worker):
         "import os, sys, threading, resurge\n"
         "s = resurge.session()\n"
         "threading.Thread(target=threading.Event().wait, name='other', daemon=True).start()\n"
-        "print('there', flush=True)\n"
-        "def stand_here(): threading.Event().wait()\n"
+        "def stand_here():\n"
+        "    print('there', flush=True)\n"
+        "    threading.Event().wait()\n"
         "stand_here()\n"
     )
     environment = {**os.environ, "RESURGE_PAGE": str(worker.path)}
