@@ -123,6 +123,13 @@ def test_whoever_is_waited_for_is_blamed_though_its_own_limit_is_longer():
     assert faults(fresh)[0] == (5, Reason.WORKER_BLOCKED)
 
 
+def test_a_clearer_hang_is_blamed_though_its_limit_is_not_over_yet():
+    n = node()
+    look(n, silent(n, 0), silent(n, 1, for_s=9, limit_s=9.5))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.BLOCKED), Finding(1, How.STOPPED))))
+    assert faults(fresh)[0] == (5, Reason.WORKER_STOPPED)
+
+
 def test_whoever_has_just_beaten_is_not_blamed_for_those_that_wait():
     n = node()
     look(n, silent(n, 0), silent(n, 1, for_s=1))

@@ -3,10 +3,11 @@
 Rules, in prose:
 1. A worker past its limit is not ended at once: for a bounded moment all of the node's workers are looked at, for a
    teardown destroys what can be seen.
-2. Blamed is the worker past its limit that hangs in the clearest way; among equals the one that is furthest behind.
-3. Whoever is in a collective waits for another rank. If all that are past their limits do, a worker that is silent
-   nearly as long and is not in a collective is blamed though its own limit is longer; without one the fault only says
-   that nothing more was heard, and another node's clearer word stands before it.
+2. Blamed is the worker that hangs in the clearest way, of those past their limits and of those that are silent nearly as
+   long and clearly hang, though their own limits are longer; among equals one past its limit, then the one that is
+   furthest behind.
+3. Whoever is in a collective waits for another rank. If nobody else is to blame, the fault only says that nothing more
+   was heard, and another node's clearer word stands before it.
 4. A worker that moves again while it is looked at is let live.
 5. A node that is told to end its workers because others hang looks at its own first.
 """
@@ -119,12 +120,13 @@ def _culprit(crew: Crew, findings: tuple[Finding, ...], now: Instant) -> _Suspec
     late = [s for s in suspects if _is_late(s.reading, now)]
     if not late:
         return None
-    first = min(late, key=_order)
-    if first.finding.how is not How.WAITS:
-        return first
     silent_for_s = max(_silence_s(s.reading, now) for s in late)
-    others = [s for s in suspects if s.finding.how in CLEAR and _silence_s(s.reading, now) >= silent_for_s / 2]
-    return min(others, key=_order, default=first)
+    others = [
+        s
+        for s in suspects
+        if s not in late and s.finding.how in CLEAR and _silence_s(s.reading, now) >= silent_for_s / 2
+    ]
+    return min((*late, *others), key=lambda s: _order(s, now))
 
 
 def _suspects(crew: Crew, findings: tuple[Finding, ...]) -> list[_Suspect]:
@@ -144,10 +146,10 @@ def _readings(crew: Crew) -> list[tuple[Worker, PageReading]]:
     ]
 
 
-def _order(suspect: _Suspect) -> tuple[int, int, float, int]:
+def _order(suspect: _Suspect, now: Instant) -> tuple[int, bool, int, float, int]:
     reading = suspect.reading
     step = reading.step if reading.step is not None else -1
-    return suspect.finding.place, step, reading.hung_at or 0.0, suspect.worker.rank
+    return suspect.finding.place, not _is_late(reading, now), step, reading.hung_at or 0.0, suspect.worker.rank
 
 
 def _is_late(reading: PageReading, now: Instant) -> bool:
