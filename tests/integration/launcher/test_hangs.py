@@ -97,6 +97,18 @@ async def test_limits_of_sections_are_the_launchers_where_the_script_gives_none(
     assert "in section 'load'" in sentence
 
 
+async def test_a_section_of_the_rank_monitor_client_is_noticed_and_named(launched: Launched):
+    program = """
+from resurge.fault_tolerance import RankMonitorClient
+client = RankMonitorClient()
+client.init_workload_monitoring()
+client.start_section("load")
+threading.Event().wait()
+"""
+    code, sentence, _ = await fault_of(launched, program, "--ft-rank-section-timeouts", "load:0.3")
+    assert code == "WORKER_BLOCKED" and "in section 'load'" in sentence, sentence
+
+
 async def test_a_first_beat_that_never_comes_is_a_hang_where_a_limit_is_given(launched: Launched):
     program = "threading.Event().wait()"
     code, sentence, _ = await fault_of(launched, program, "--ft-initial-rank-heartbeat-timeout", "500ms")

@@ -3,7 +3,7 @@
 Rules, in prose:
 1. A worker past its limit is not ended at once: for a bounded moment all of the node's workers are looked at, for a
    teardown destroys what can be seen.
-2. Blamed is the worker that hangs in the clearest way, of those past their limits and of those that are silent nearly as
+2. Blamed is the worker that hangs in the clearest way, of those past their limits and of those silent nearly as
    long and clearly hang, though their own limits are longer; among equals one past its limit, then the one that is
    furthest behind.
 3. Whoever is in a collective waits for another rank. If nobody else is to blame, the fault only says that nothing more
