@@ -48,7 +48,7 @@ GUARDS: tuple[Edit, ...] = (
     Edit(
         "the end of the launcher is taken back",
         absorb._holds,
-        "isinstance(present, ExitGoal | EndGoal) and not",
+        "isinstance(present, (ExitGoal, EndGoal)) and not",
         "False and not",
     ),
     Edit("a fenced store is not told", absorb._desired, "event.current_generation > crew.generation", "False"),

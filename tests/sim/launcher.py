@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 STRAY_LOOK_S = 0.05
+TICK = h.Tick()
 
 
 class Launcher(SimProcess):
@@ -138,7 +139,7 @@ class Launcher(SimProcess):
     # -------------------------------------------------------------------------------------------------- actions
 
     def tick_event(self) -> Any:
-        return h.Tick()
+        return TICK
 
     def paused_event(self, for_s: float) -> Any:
         return h.Paused(for_s)

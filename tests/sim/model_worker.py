@@ -93,6 +93,8 @@ class Process:
     saving: bool = False
     """It writes a checkpoint, and its page says so."""
     milestones: list[tuple[MilestoneKind, float, int | None]] = field(default_factory=list)
+    shown: tuple[Milestone, ...] = ()
+    """Those, as its page shows them in its launcher's time."""
     exit_code: int | None = None
     signal: int | None = None
 
@@ -344,23 +346,35 @@ class Crowd:
         """What the pages of a generation's workers of a launcher say, in its time."""
         here = self._in.get(host.place, {}).values()
         found = [p for p in here if p.generation == generation and self.processes[p.pid][1] is host]
-        return tuple(
-            PageReading(
-                local_rank=p.local_rank,
-                last_beat_at=None if p.last_beat_s is None else instant(p.last_beat_s),
-                step=p.step if self.habits.uses_sdk else None,
-                committed_step=p.step if self.habits.uses_sdk else None,
-                hung_at=None
-                if p.last_beat_s is None or not self.habits.uses_sdk
-                else Instant(instant(p.last_beat_s) + hang_limit_s),
-                stopped=p.stopped and p.alive,
-                open_phase="checkpoint" if p.saving and self.habits.uses_sdk else "",
-                asks_stop=p.asked_step is not None,
-                asked_step=p.asked_step,
-                waits_to_stop=p.waits_to_stop,
-                told_to_stop=p.told_to_stop,
-                moves=0 if p.hangs else round(self.timeline.now_s * 1000),
-                milestones=tuple(Milestone(Rank(p.rank), k, instant(at), step) for k, at, step in p.milestones),
-            )
-            for p in (*found, *(e for e in ended if e.generation == generation))
-        )
+        uses_sdk, moves = self.habits.uses_sdk, round(self.timeline.now_s * 1000)
+        found += [e for e in ended if e.generation == generation]
+        return tuple([_page_of(p, instant, hang_limit_s if uses_sdk else None, moves) for p in found])
+
+
+def _page_of(p: Process, instant, hang_limit_s: float | None, moves: int) -> PageReading:
+    """What one page says; `hang_limit_s` None: the script says nothing of its work."""
+    uses_sdk = hang_limit_s is not None
+    last_beat_at = None if p.last_beat_s is None else instant(p.last_beat_s)
+    return PageReading(
+        p.local_rank,
+        last_beat_at,
+        p.step if uses_sdk else None,
+        None if last_beat_at is None or hang_limit_s is None else Instant(last_beat_at + hang_limit_s),
+        "checkpoint" if p.saving and uses_sdk else "",
+        _shown(p, instant),
+        p.stopped and p.alive,
+        p.step if uses_sdk else None,
+        p.asked_step is not None,
+        p.asked_step,
+        p.waits_to_stop,
+        p.told_to_stop,
+        0 if p.hangs else moves,
+    )
+
+
+def _shown(process: Process, instant) -> tuple[Milestone, ...]:
+    fresh = process.milestones[len(process.shown) :]
+    if fresh:
+        told = (Milestone(Rank(process.rank), kind, instant(at), step) for kind, at, step in fresh)
+        process.shown = (*process.shown, *told)
+    return process.shown

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import log
 from random import Random
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from resurge_libs.core.time_limits import TimeLimits
 from tests.sim.timeline import Timeline
 
 Act = Callable[[], None]
+MESSAGES_PER_S = 1 / 0.001
+"""The delays of messages are spread as the gaps between so many a second."""
 
 
 @dataclass
@@ -174,7 +177,7 @@ class Network:
 
     def delay_s(self, link: Link) -> float:
         late_s = self.chance.random() * link.slow_s if link.slow_s else 0.0
-        return 0.0002 + self.chance.expovariate(1 / 0.001) + late_s
+        return 0.0002 - log(1.0 - self.chance.random()) / MESSAGES_PER_S + late_s
 
     def open_stream(self, node: str, client: Listener, server: Listener) -> Stream:
         self._number += 1

@@ -38,6 +38,8 @@ class SimProcess:
         self._not_before_s = 0.0
         self._idle_ticks = 0
         self._life = 0
+        self._asked_of: Any = None
+        self._known_deadline: Instant | None = None
 
     @property
     def now(self) -> Instant:
@@ -81,7 +83,7 @@ class SimProcess:
         if step is None:
             return
         self.state = step.state
-        if step.state != before or step.actions:
+        if self._idle_ticks and (step.actions or step.state != before):
             self._idle_ticks = 0
         self.stepped(event, before, step)
 
@@ -90,17 +92,23 @@ class SimProcess:
         self._timer += 1
         if not self.alive or self.paused:
             return
-        deadline = self.machine.next_deadline(self.state)
+        deadline = self._deadline()
         if deadline is None:
             return
         number, life = self._timer, self._life
         at_s = max(self.clock.at_s(deadline), self.timeline.now_s + SHORTEST_REARM_S, self._not_before_s)
         self.timeline.at(at_s, lambda: self._tick(number, life))
 
+    def _deadline(self) -> Instant | None:
+        """When the machine wants its next tick; asked once for each state."""
+        if self._asked_of is not self.state:
+            self._asked_of, self._known_deadline = self.state, self.machine.next_deadline(self.state)
+        return self._known_deadline
+
     def _tick(self, number: int, life: int) -> None:
         if number != self._timer or life != self._life or not self.alive or self.paused:
             return
-        deadline = self.machine.next_deadline(self.state)
+        deadline = self._deadline()
         if deadline is not None and deadline <= self.now:
             self._idle_ticks += 1
             if self._idle_ticks > MAX_TICKS_AT_REST:

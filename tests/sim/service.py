@@ -75,6 +75,8 @@ class Service(SimProcess):
         self.policy = PolicyMood()
         self.journal: list[tuple[Any, ...]] = []
         """The facts of each durable entry."""
+        self._read: dict[int, Any] = {}
+        """Each fact of the journal as the disk gives it back, by its identity; it is read once."""
         self.lives = 0
         self._replayed = rm.Job()
         """The fold of the durable entries, kept beside the live state to be compared with it."""
@@ -95,7 +97,7 @@ class Service(SimProcess):
         chance = self.world.chance
         self.clock = Clock(chance.uniform(0, 1e5), 1.0, chance.uniform(-0.05, 0.05))
         facts = tuple(fact for entry in self.journal for fact in entry)
-        durable = fold(self.machine, rm.Job(), tuple(_through_disk(fact) for fact in facts))
+        durable = fold(self.machine, rm.Job(), tuple(self._from_disk(fact) for fact in facts))
         self.world.oracle.replayed(self, durable, self._replayed)
         self._replayed = durable
         self.world.log(self.name, f"starts with {len(self.journal)} entries, generation {durable.generation}")
@@ -120,7 +122,14 @@ class Service(SimProcess):
         keep = 0 if last is None else max(0, len(self.journal) - last)
         self.world.oracle.journal_lost(self)
         del self.journal[keep:]
+        self._read.clear()
         self._replayed = fold(self.machine, rm.Job(), tuple(fact for entry in self.journal for fact in entry))
+
+    def _from_disk(self, fact: Any) -> Any:
+        known = self._read.get(id(fact))
+        if known is None:
+            known = self._read[id(fact)] = codec.decode(rm.Fact, codec.encode(fact))
+        return known
 
     # ------------------------------------------------------------------------------------------------- engine
 
@@ -312,10 +321,6 @@ class Service(SimProcess):
         way = self._ways.pop(name, None)
         if way is not None and way.node is not None:
             self.post(rm.StreamClosed(self.stamp(), name, way.node, by_peer))
-
-
-def _through_disk(fact: Any) -> Any:
-    return codec.decode(rm.Fact, codec.encode(fact))
 
 
 def knows_answer(service: Service, request: str) -> bool:

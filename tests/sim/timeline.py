@@ -47,7 +47,7 @@ class Timeline:
     def at(self, at_s: float, act: Callable[[], None]) -> None:
         """Plan an act; one that is late already comes next."""
         self._number += 1
-        heapq.heappush(self._heap, (max(at_s, self.now_s), self._number, act))
+        heapq.heappush(self._heap, (at_s if at_s > self.now_s else self.now_s, self._number, act))
 
     def after(self, wait_s: float, act: Callable[[], None]) -> None:
         self.at(self.now_s + wait_s, act)
@@ -61,3 +61,14 @@ class Timeline:
         self.now_s = at_s
         self.acts_done += 1
         act()
+
+    def advance_until(self, until_s: float, most_acts: int) -> bool:
+        """Do every act up to a time; False once more than so many acts were done."""
+        heap, pop = self._heap, heapq.heappop
+        while heap and heap[0][0] <= until_s:
+            self.now_s, _, act = pop(heap)
+            self.acts_done += 1
+            act()
+            if self.acts_done > most_acts:
+                return False
+        return True

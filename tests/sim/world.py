@@ -262,8 +262,8 @@ class World(Verbs):
 
     def run(self, until_s: float) -> World:
         """Let time pass."""
-        while (next_s := self.timeline.next_at_s()) is not None and next_s <= until_s:
-            self._advance()
+        if not self.timeline.advance_until(until_s, self.setup.most_acts):
+            self._too_many_acts()
         self.timeline.now_s = max(self.timeline.now_s, until_s)
         return self
 
@@ -292,7 +292,10 @@ class World(Verbs):
     def _advance(self) -> None:
         self.timeline.advance()
         if self.timeline.acts_done > self.setup.most_acts:
-            raise NotQuiet(f"S7: {self.setup.most_acts} acts and no end: {self.describe()}")
+            self._too_many_acts()
+
+    def _too_many_acts(self) -> None:
+        raise NotQuiet(f"S7: {self.setup.most_acts} acts and no end: {self.describe()}")
 
     def is_quiet(self) -> bool:
         """Whether nothing is left to wait for: the job trains and may save, or everybody has left."""

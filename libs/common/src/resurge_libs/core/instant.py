@@ -18,5 +18,8 @@ def after(now: Instant, wait_s: float) -> Instant:
 
 def earliest(*instants: Instant | None) -> Instant | None:
     """The first of the given instants; None when there is none to wait for."""
-    known = [instant for instant in instants if instant is not None]
-    return min(known) if known else None
+    first: Instant | None = None
+    for instant in instants:
+        if instant is not None and (first is None or instant < first):
+            first = instant
+    return first

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.values import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Valid until `until`, on the clock of the process that holds this value."""

@@ -9,10 +9,11 @@ always the time between `begun` and `reached`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.values import replace
 
 STRETCHES_MAX = 64
 """Stretches that are remembered apart; older ones are merged, as a restore so far back is rare."""

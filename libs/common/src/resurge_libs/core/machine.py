@@ -12,11 +12,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because
+from resurge_libs.core.values import quick
 
 S = TypeVar("S")
 D = TypeVar("D")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Step(Generic[S]):
     """One decision: the new state, what to do, why, and what the journal must remember."""

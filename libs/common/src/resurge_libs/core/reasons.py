@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, unique
 
+from resurge_libs.core.values import quick
+
 
 @unique
 class Reason(StrEnum):
@@ -100,6 +102,7 @@ class Reason(StrEnum):
     NEW_ATTEMPT = "NEW_ATTEMPT"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Because:
     """A reason code for machines and one sentence for people."""

@@ -7,10 +7,9 @@ the fault follows the rank, which is the application's.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_libs.core.offenders import OFFENCES, CulpritView, OffenceView
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import (
     IncidentView,
     Verdict,

@@ -7,14 +7,13 @@ ended for it: whoever is released raises, or goes on.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_launcher.core.abort_state import AbortNotice, Aborts, Fresh
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import Crew, LauncherState, Running
 from resurge_launcher.core.worker_news import GuardFired, OrderAbort
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 Outcome = tuple[LauncherState, tuple[OrderAbort, ...], Because]
 HEARD_MOST = 64
@@ -63,15 +62,17 @@ def sentence_of(notice: AbortNotice) -> str:
 
 def due_at(crew: Crew) -> Instant | None:
     """When the oldest news is over."""
-    return earliest(*(one.until for one in crew.aborts.fresh))
+    return earliest(*[one.until for one in crew.aborts.fresh]) if crew.aborts.fresh else None
 
 
 def over(crew: Crew, now: Instant) -> Crew:
     """The crew without news that is old."""
+    if not crew.aborts.fresh:
+        return crew
     fresh = tuple(one for one in crew.aborts.fresh if now < one.until)
     return crew if fresh == crew.aborts.fresh else replace(crew, aborts=replace(crew.aborts, fresh=fresh))
 
 
 def observed(crew: Crew) -> tuple[AbortNotice, ...]:
     """What rendezvous is told."""
-    return tuple(one.notice for one in crew.aborts.fresh if one.is_own)
+    return tuple(one.notice for one in crew.aborts.fresh if one.is_own) if crew.aborts.fresh else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from resurge_launcher.core import aborts, crashes, hangs, notices, reclaiming, stops
@@ -45,10 +44,12 @@ from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrash
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.BeatAcked
 FromWorkers = h.PagesRead | h.Inspected | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared
 Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
+BEAT, MILESTONE, TICK = Because(Reason.BEAT), Because(Reason.MILESTONE), Because(Reason.TICK)
 PAUSE_GRACE_LIMIT_S = 60.0
 """However long the launcher itself stood still, workers that are silent afterwards get no more than this on top."""
 SAVING_LOOK_S = 0.1
@@ -59,8 +60,12 @@ SUPERSEDED_EXIT_CODE = 1
 
 def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> Outcome:
     """The state with the event's facts in it."""
-    match event:
-        case h.DesiredReceived() | h.StreamUp() | h.StreamLost() | h.Refused() | h.BeatAcked():
+    match event:  # what comes often stands first
+        case h.PagesRead() | h.Inspected() | h.MarkerRead() | GuardFired() | LoopCrashed() | CrashSpared():
+            return _looked(state, event, rules, now)
+        case h.Tick():
+            return _tick(state, rules, now)
+        case h.BeatAcked() | h.DesiredReceived() | h.StreamUp() | h.StreamLost() | h.Refused():
             return _from_rendezvous(state, event, rules, now)
         case h.SpawnDone() | h.SpawnFailed():
             return _spawned(state, event, now)
@@ -68,8 +73,6 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _exited(state, event, now)
         case h.WorkerDying(end):
             return _dying(state, end, now)
-        case h.PagesRead() | h.Inspected() | h.MarkerRead() | GuardFired() | LoopCrashed() | CrashSpared():
-            return _looked(state, event, rules, now)
         case h.GpuMemoryRead():
             return reclaiming.looked(state, event, rules, now)
         case h.StraysGone(generation):
@@ -83,8 +86,6 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             grace_s = min(for_s, PAUSE_GRACE_LIMIT_S)
             reason = Because(Reason.PAUSED, f"the launcher stood still for {for_s:.1f} s")
             return replace(state, judge_after=after(now, grace_s)), (), reason
-        case h.Tick():
-            return _tick(state, rules, now)
         case _:
             assert_never(event)
 
@@ -104,7 +105,7 @@ def _from_rendezvous(state: LauncherState, event: FromRendezvous, rules: Rules, 
         case h.BeatAcked(sent_at, lease_ttl_s):
             control = controls.acknowledged(state.control, sent_at, lease_ttl_s, now)
             state = notices.goodbye_heard(replace(state, control=control), sent_at)
-            return state, (), Because(Reason.BEAT)
+            return state, (), BEAT
         case _:
             assert_never(event)
 
@@ -135,7 +136,7 @@ def _desired(state: LauncherState, event: h.DesiredReceived) -> Outcome:
         story=_story(state.story, goal),
         highest_generation=max(state.highest_generation, event.current_generation, _generation(goal)),
         highest_attempt=max(
-            state.highest_attempt, goal.attempt if isinstance(goal, RunGoal | ExitGoal) else NO_ATTEMPT
+            state.highest_attempt, goal.attempt if isinstance(goal, (RunGoal, ExitGoal)) else NO_ATTEMPT
         ),
     )
     return state, actions, reason
@@ -143,15 +144,15 @@ def _desired(state: LauncherState, event: h.DesiredReceived) -> Outcome:
 
 def _holds(present: Goal | None, coming: Goal) -> bool:
     """A terminal decision gives way to nothing, the launcher's own end only to a terminal decision."""
-    return isinstance(present, ExitGoal | EndGoal) and not isinstance(coming, ExitGoal)
+    return isinstance(present, (ExitGoal, EndGoal)) and not isinstance(coming, ExitGoal)
 
 
 def _generation(goal: Goal) -> Generation:
-    return goal.generation if isinstance(goal, RunGoal | DownGoal | ExitGoal) else NO_GENERATION
+    return goal.generation if isinstance(goal, (RunGoal, DownGoal, ExitGoal)) else NO_GENERATION
 
 
 def _story(story: Story, goal: Goal) -> Story:
-    incident_id = goal.incident_id if isinstance(goal, RunGoal | DownGoal) else NO_INCIDENT
+    incident_id = goal.incident_id if isinstance(goal, (RunGoal, DownGoal)) else NO_INCIDENT
     if not incident_id or incident_id == story.incident_id:
         return story
     # spans gathered before the incident had its name belong to it
@@ -236,7 +237,7 @@ def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherS
 def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant) -> Outcome:
     if isinstance(event, GuardFired):
         return aborts.fired(state, event, now)
-    if isinstance(event, LoopCrashed | CrashSpared):
+    if isinstance(event, (LoopCrashed, CrashSpared)):
         return crashes.heard(state, event)
     if isinstance(event, h.PagesRead):
         return _pages(state, event, rules, now)
@@ -262,7 +263,7 @@ def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant)
     routine = after(now, rules.page_interval_s)
     hang = crews.next_hang_at(crew)
     soon = earliest(stops.look_at(crew), routine if hang is None or hang <= now else earliest(routine, hang))
-    reason = Because(Reason.MILESTONE) if len(crew.milestones) > before else Because(Reason.BEAT)
+    reason = MILESTONE if len(crew.milestones) > before else BEAT
     unjudged = (state.judge_after is not None and now < state.judge_after) or not state.control.holds(now)
     unjudged = unjudged or crew.inspection is not None
     fault = None if unjudged else crews.hung(crew, now, state.control.held_since)
@@ -287,7 +288,7 @@ def _torn_down_page(state: LauncherState, crew: Crew, now: Instant) -> Outcome:
     """A teardown moves by what pages say in one case only: the checkpoint that it waits for is closed, or stuck."""
     teardown = teardown_of(state.phase)
     if teardown is None or teardown.held_until is None or crews.is_writing_checkpoint(crew, now):
-        return state, (), Because(Reason.BEAT)
+        return state, (), BEAT
     teardown, actions = teardowns.released(teardown, now)
     return _with_teardown(state, teardown), actions, Because(Reason.TEARDOWN_ORDERED, "no checkpoint is open any more")
 
@@ -305,7 +306,7 @@ def _replace_quietly(state: LauncherState, crew: Crew) -> LauncherState:
 
 
 def _with_teardown(state: LauncherState, teardown: Teardown) -> LauncherState:
-    assert isinstance(state.phase, TearingDown | Stuck | Leaving | Exiting), "only these phases have a teardown"
+    assert isinstance(state.phase, (TearingDown, Stuck, Leaving, Exiting)), "only these phases have a teardown"
     return replace(state, phase=replace(state.phase, teardown=teardown))
 
 
@@ -349,7 +350,7 @@ def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) ->
 
 def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
     actions: tuple[h.Action, ...] = ()
-    reason = Because(Reason.TICK)
+    reason = TICK
     match state.phase:
         case Running(crew):
             crew, before = crashes.over(aborts.over(crew, now), now), crew

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core.goals import EndGoal
 from resurge_launcher.core.model import (
@@ -15,6 +13,7 @@ from resurge_launcher.core.model import (
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 UNREACHABLE_EXIT_CODE = 2
 """Nothing was started, and what was given on the command line led nowhere: wrong input."""

@@ -6,14 +6,13 @@ cannot. Either way the fault is the exception, since the crash: what follows is 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_launcher.core.abort_state import Condemned
 from resurge_launcher.core.model import Crew, Fault, LauncherState, Running
 from resurge_launcher.core.worker_news import CrashSpared, LoopCrashed
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 MARGIN_S = 1.2
 """After the deadline: the rank ends itself at it, and the kernel ends it a second later where it cannot."""
@@ -39,12 +38,12 @@ def heard(state: LauncherState, event: LoopCrashed | CrashSpared) -> Outcome:
 
 def due_at(crew: Crew) -> Instant | None:
     """When the next world that a crash ends is to end."""
-    return earliest(*(one.due for one in crew.condemned))
+    return earliest(*[one.due for one in crew.condemned]) if crew.condemned else None
 
 
 def over(crew: Crew, now: Instant) -> Crew:
     """The crew with a fault for each rank whose deadline has passed."""
-    return _at_fault(crew, tuple(one for one in crew.condemned if one.due <= now))
+    return _at_fault(crew, tuple(one for one in crew.condemned if one.due <= now)) if crew.condemned else crew
 
 
 def ended(crew: Crew, rank: Rank) -> Crew:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from signal import SIGINT, Signals
 from typing import assert_never
 
@@ -25,6 +24,7 @@ from resurge_launcher.core.model import (
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 PACE_S = 0.4
 """Paces over a shorter time say little."""
@@ -132,15 +132,15 @@ def _record(worker: Worker, event: WorkerExited) -> ExitRecord:
 
 def processes(crew: Crew) -> tuple[Process, ...]:
     """The processes of those that were started, of those that have ended too, in the order of local ranks."""
-    return tuple(Process(w.rank, w.local_rank, pid) for w in crew.workers if (pid := _pid_of(w)) is not None)
+    return tuple([Process(w.rank, w.local_rank, pid) for w in crew.workers if (pid := _pid_of(w)) is not None])
 
 
 def _pid_of(worker: Worker) -> int | None:
     match worker.state:
-        case Awaited():
-            return None
         case Alive(pid):
             return pid
+        case Awaited():
+            return None
         case Dying(record) | Ended(record):
             return record.pid
         case _:
@@ -171,51 +171,48 @@ def any_awaited(crew: Crew) -> bool:
 def read(crew: Crew, readings: tuple[PageReading, ...], now: Instant) -> Crew:
     """The crew with what its pages say now; milestones of the same kind are told once."""
     by_rank = {reading.local_rank: reading for reading in readings}
-    workers, milestones = [], list(crew.milestones)
-    known = {(m.rank, m.kind) for m in milestones}
+    workers, milestones = [], crew.milestones
     for worker in crew.workers:
         reading = by_rank.get(worker.local_rank)
         if reading is None:
             workers.append(worker)
             continue
-        fresh: list[Milestone] = [m for m in reading.milestones if (m.rank, m.kind) not in known]
-        milestones += fresh
-        known |= {(m.rank, m.kind) for m in fresh}
-        if isinstance(worker.state, Alive):
-            watch = _watched(worker.state.watch, reading, now)
-            worker = replace(worker, state=replace(worker.state, watch=watch))
+        state = worker.state
+        if isinstance(state, Alive):
+            known = state.watch.reading
+            if known is None or reading.milestones != known.milestones:  # else all of them are known
+                milestones = _with_fresh(milestones, reading)
+            watched = Alive(state.pid, _watched(state.watch, reading, now), state.signalled)
+            worker = Worker(worker.rank, worker.local_rank, watched)
+        else:
+            milestones = _with_fresh(milestones, reading)
         workers.append(worker)
-    told = crew.stop.told or any(reading.told_to_stop for reading in readings)
-    stop = crew.stop if told == crew.stop.told else replace(crew.stop, told=told)
-    return replace(crew, workers=tuple(workers), milestones=tuple(milestones), stop=stop)
+    stop = crew.stop
+    if not stop.told and any(reading.told_to_stop for reading in readings):
+        stop = replace(stop, told=True)
+    return replace(crew, workers=tuple(workers), milestones=milestones, stop=stop)
+
+
+def _with_fresh(milestones: tuple[Milestone, ...], reading: PageReading) -> tuple[Milestone, ...]:
+    """The milestones with those of a page that are new: each kind is told once of each rank."""
+    known = {(m.rank, m.kind) for m in milestones}
+    fresh = tuple(m for m in reading.milestones if (m.rank, m.kind) not in known)
+    return (*milestones, *fresh) if fresh else milestones
 
 
 def _watched(watch: Watch, reading: PageReading, now: Instant) -> Watch:
-    known = watch.reading
+    """With a reading in it, and with the pace of its steps, where that can be told anew."""
+    known, step = watch.reading, reading.asked_step
     stepped = reading.step is not None and (known is None or reading.step != known.step)
     moved = known is None or reading.moves != known.moves or reading.waits_for_disk
-    return _paced(
-        replace(
-            watch,
-            reading=reading,
-            step_moved_at=now if stepped else watch.step_moved_at,
-            moved_at=now if moved else watch.moved_at,
-        ),
-        now,
-    )
-
-
-def _paced(watch: Watch, now: Instant) -> Watch:
-    """With the pace of its steps, where it can be told anew."""
-    step = watch.reading.asked_step if watch.reading is not None else None
-    if step is None:
-        return watch
-    if watch.paced_at is None:
-        return replace(watch, paced_at=now, paced_step=step)
-    elapsed_s = now - watch.paced_at
-    if elapsed_s < PACE_S:
-        return watch
-    return replace(watch, paced_at=now, paced_step=step, steps_per_s=max(0, step - watch.paced_step) / elapsed_s)
+    step_moved_at = now if stepped else watch.step_moved_at
+    moved_at = now if moved else watch.moved_at
+    paced_at, paced_step, steps_per_s = watch.paced_at, watch.paced_step, watch.steps_per_s
+    if step is not None and paced_at is None:
+        paced_at, paced_step = now, step
+    elif step is not None and paced_at is not None and (elapsed_s := now - paced_at) >= PACE_S:
+        paced_at, paced_step, steps_per_s = now, step, max(0, step - paced_step) / elapsed_s
+    return Watch(reading, step_moved_at, moved_at, paced_at, paced_step, steps_per_s)
 
 
 def _watches(crew: Crew) -> list[tuple[Worker, Watch]]:
@@ -231,7 +228,11 @@ def hung(crew: Crew, now: Instant, held_since: Instant | None) -> Fault | None:
     late = [
         (due, worker, watch.reading, watch)
         for worker, watch in _watches(crew)
-        if watch.reading is not None and (due := _hung_at(watch.reading, held_since)) is not None and due <= now
+        if watch.reading is not None
+        and (limit := watch.reading.hung_at) is not None
+        and limit <= now  # the lease can only move it away
+        and (due := _hung_at(watch.reading, held_since)) is not None
+        and due <= now
     ]
     if not late:
         return None
@@ -275,7 +276,7 @@ def _hung_at(reading: PageReading, held_since: Instant | None) -> Instant | None
 
 def next_hang_at(crew: Crew) -> Instant | None:
     """The first instant at which some worker would count as hung."""
-    return earliest(*(watch.reading.hung_at for _, watch in _watches(crew) if watch.reading is not None))
+    return earliest(*[watch.reading.hung_at for _, watch in _watches(crew) if watch.reading is not None])
 
 
 def finish_skew(crew: Crew, now: Instant, limit_s: float) -> Fault | None:

@@ -14,7 +14,7 @@ Rules, in prose:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core.findings import CLEAR, Captures, Finding, How, Inspection
@@ -22,6 +22,7 @@ from resurge_launcher.core.happenings import Action, Inspect
 from resurge_launcher.core.model import Alive, Crew, Fault, PageReading, Rules, Worker
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import HANGS, Because, Reason
+from resurge_libs.core.values import replace
 
 INSPECTION_LIMIT_S = 0.5
 """Of a look at silent workers; it takes a twentieth of a second as a rule."""

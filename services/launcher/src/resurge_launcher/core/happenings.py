@@ -24,6 +24,7 @@ from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.core.reasons import Because
+from resurge_libs.core.values import quick
 
 # ------------------------------------------------------------------------------------------------------ events
 
@@ -66,6 +67,7 @@ class Refused:
     because: Because
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class BeatAcked:
     """A beat sent at the instant was answered."""
@@ -112,6 +114,7 @@ class WorkerDying:
     end: WorkerExited
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PagesRead:
     """The pages of the generation's workers, read now."""
@@ -226,6 +229,7 @@ class ReserveStore:
     """Hold a new port for the c10d store of the next generation; answer StoreReserved."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ReadPages:
     """Read the pages of the generation's workers; answer PagesRead."""
@@ -312,6 +316,7 @@ class NodePhase(StrEnum):
     LEAVING = "LEAVING"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Process:
     """A worker and the process that it is, or was."""
@@ -321,6 +326,7 @@ class Process:
     pid: int
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Draining:
     """What is seen of the end of the workers by agreement."""
@@ -336,6 +342,7 @@ class Draining:
     told: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The node's whole observed state; repeats are harmless."""

@@ -6,7 +6,7 @@ monotonic clock, which the workers' pages use too; the shell turns them into wal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from resurge_launcher.core.abort_state import NO_ABORTS, Aborts, Condemned
@@ -14,6 +14,7 @@ from resurge_launcher.core.draining import NOT_STOPPING, Goodbye, Notice, Stop
 from resurge_launcher.core.findings import Captures, Inspection
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
+from resurge_launcher.core.readings import NOT_WATCHED
 from resurge_launcher.core.readings import Milestone as Milestone
 from resurge_launcher.core.readings import MilestoneKind as MilestoneKind
 from resurge_launcher.core.readings import PageReading as PageReading
@@ -25,6 +26,7 @@ from resurge_libs.core.lease import Lease
 from resurge_libs.core.progress import CycleProgress, ProgressSource
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.core.values import quick, replace
 
 
 class OnLostControl(StrEnum):
@@ -65,6 +67,9 @@ class Rules:
     """When stacks are taken of workers that hang; None: they are ended without a look at them."""
 
 
+NOTHING_READ = CycleProgress()
+"""Of a generation whose progress nobody has looked at."""
+
 # ------------------------------------------------------------------------------------- one worker, nested machine
 
 
@@ -93,12 +98,13 @@ class Awaited:
     """To be started; no process yet."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Alive:
     """A process of ours."""
 
     pid: int
-    watch: Watch = field(default_factory=Watch)
+    watch: Watch = NOT_WATCHED
     signalled: int | None = None
 
 
@@ -119,6 +125,7 @@ class Ended:
 WorkerState = Awaited | Alive | Dying | Ended
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Worker:
     """One training process of one generation."""
@@ -145,7 +152,7 @@ class Crew:
     workers: tuple[Worker, ...]
     faults: tuple[Fault, ...] = ()
     milestones: tuple[Milestone, ...] = ()
-    progress: CycleProgress = field(default_factory=CycleProgress)
+    progress: CycleProgress = NOTHING_READ
     stop: Stop = NOT_STOPPING
     aborts: Aborts = NO_ABORTS
     condemned: tuple[Condemned, ...] = ()
@@ -160,7 +167,7 @@ class Crew:
     @property
     def exits(self) -> tuple[ExitRecord, ...]:
         """The ends so far, those that are only known to come among them, in the order of local ranks."""
-        return tuple(w.state.record for w in self.workers if isinstance(w.state, Dying | Ended))
+        return tuple([w.state.record for w in self.workers if isinstance(w.state, (Dying, Ended))])
 
     @property
     def all_ended(self) -> bool:
@@ -222,6 +229,7 @@ class Starting:
     ordered_at: Instant
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Running:
     """Workers run; some may have ended with 0."""
@@ -284,6 +292,7 @@ class Exited:
 Phase = Ready | Delayed | Starting | Running | Finished | TearingDown | Stuck | Leaving | Exiting | Exited
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Control:
     """What the launcher has of the control plane."""

@@ -8,7 +8,6 @@ still lives is ended: a launcher never outlives its scheduler's patience.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM
 from typing import assert_never
 
@@ -36,6 +35,7 @@ from resurge_launcher.core.model import (
 )
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 Outcome = tuple[LauncherState, tuple[Action, ...], Because]
 SIGNAL_EXIT_BASE = 128
@@ -51,7 +51,7 @@ def exit_code_of(signal: int, rules: Rules) -> int:
 
 def given(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outcome | None:
     """Take a signal as notice, if it is one here and the first; None: it is to be handled as any other."""
-    if signal not in rules.drain_signals or state.notice is not None or isinstance(state.goal, ExitGoal | EndGoal):
+    if signal not in rules.drain_signals or state.notice is not None or isinstance(state.goal, (ExitGoal, EndGoal)):
         return None
     if not _waits_with_notice(state, signal):
         return None
@@ -147,7 +147,7 @@ def hurried(phase: Leaving | Exiting, now: Instant) -> Leaving | Exiting:
 def over(state: LauncherState, rules: Rules, now: Instant) -> Outcome | None:
     """Leave when there is nothing more to wait for after a notice; None before that."""
     notice = state.notice
-    due = leaves_at(state, rules)
+    due = leaves_at(state, rules) if notice is not None else None
     if notice is None or due is None or now < due:
         return None
     name = crews.signal_name(notice.signal)
@@ -164,7 +164,7 @@ def over(state: LauncherState, rules: Rules, now: Instant) -> Outcome | None:
 def leaves_at(state: LauncherState, rules: Rules) -> Instant | None:
     """When a launcher with a notice leaves by itself; None without one, or when its leaving is under way."""
     notice = state.notice
-    if notice is None or isinstance(state.goal, ExitGoal | EndGoal):
+    if notice is None or isinstance(state.goal, (ExitGoal, EndGoal)):
         return None
     limits = rules.limits
     alone = after(max(state.control.lost_at, notice.at), limits.terminal_ack_limit_s) if state.control.lost_at else None

@@ -7,7 +7,6 @@ next round go on, and what comes late is told late.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from resurge_launcher.core.goals import DownGoal
@@ -27,6 +26,7 @@ from resurge_launcher.core.model import (
 )
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.progress import ProgressSource
+from resurge_libs.core.values import replace
 
 if TYPE_CHECKING:
     from resurge_launcher.core import happenings as h

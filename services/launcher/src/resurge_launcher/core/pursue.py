@@ -6,7 +6,6 @@ nothing. Pure.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from signal import SIGTERM
 from typing import assert_never
 
@@ -42,6 +41,7 @@ from resurge_libs.core.end_cause import end_cause_of
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import HANGS, Because, Reason
+from resurge_libs.core.values import replace
 
 Move = tuple[LauncherState, tuple[h.Action, ...], Because]
 EXCLUDED_EXIT_CODE = 1
@@ -74,9 +74,9 @@ def move(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
 
 
 def _without_control(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
-    if state.control.lost_at is None or isinstance(state.goal, ExitGoal | EndGoal):
+    if state.control.lost_at is None or isinstance(state.goal, (ExitGoal, EndGoal)):
         return None
-    if isinstance(state.phase, Leaving | Exiting | Exited):
+    if isinstance(state.phase, (Leaving, Exiting, Exited)):
         return None
     end = controls.end_without_control(state.control, crew_of(state.phase), rules, now)
     return None if end is None else (replace(state, goal=end), (), end.because)
@@ -107,7 +107,7 @@ def _from_ready(state: LauncherState, phase: Ready, rules: Rules, now: Instant) 
 
 
 def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> Move | None:
-    if isinstance(state.goal, ExitGoal | EndGoal):
+    if isinstance(state.goal, (ExitGoal, EndGoal)):
         teardown, actions = _begun(state, crew, state.goal.because, _end_ladder(state, rules), now)
         return _exiting(state, teardown, state.goal, rules, now, actions)
     ordered = _ordered_down(state, crew)
@@ -170,7 +170,10 @@ Found = tuple[Because, Instant, h.TellFault, bool]
 def _fault(crew: Crew) -> Found | None:
     """The first thing that is wrong: why, since when, what to tell people, and whether it is a hang."""
     found: list[Found] = []
-    for record in crew.exits:
+    exits = crew.exits
+    if not exits and not crew.faults:
+        return None
+    for record in exits:
         because = crews.failure(record)
         if because is not None:
             tell = h.TellFault(crew.generation, because, record.rank, record)
@@ -227,7 +230,7 @@ def _end_ladder(state: LauncherState, rules: Rules) -> Ladder:
 
 def _from_teardown(state: LauncherState, phase: TearingDown | Stuck, rules: Rules, now: Instant) -> Move | None:
     teardown = phase.teardown
-    if isinstance(state.goal, ExitGoal | EndGoal):
+    if isinstance(state.goal, (ExitGoal, EndGoal)):
         return _exiting(state, teardown, state.goal, rules, now)
     if teardown.over:
         reason = Because(Reason.TEARDOWN_CONFIRMED, f"nothing of generation {teardown.generation} is alive here")

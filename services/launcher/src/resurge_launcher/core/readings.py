@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.values import quick
 
 
 class MilestoneKind(StrEnum):
@@ -18,6 +19,7 @@ class MilestoneKind(StrEnum):
     FIRST_STEP = "first_step"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Milestone:
     """One worker's step of a start."""
@@ -28,6 +30,7 @@ class Milestone:
     step: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PageReading:
     """What one worker's shared page says; None where it never said anything."""
@@ -54,6 +57,7 @@ class PageReading:
     """The kernel says that it waits for a device."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Watch:
     """What is known of a worker's work."""
@@ -65,3 +69,7 @@ class Watch:
     paced_at: Instant | None = None
     paced_step: int = 0
     steps_per_s: float = 0.0
+
+
+NOT_WATCHED = Watch()
+"""Of a worker that has said nothing yet."""

@@ -7,11 +7,12 @@ when its time is over, or when the driver cannot say: then the start goes on all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
+from resurge_libs.core.values import replace
 
 FAST_POLL_S = 0.2
 FAST_FOR_S = 2.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_launcher.core import reclaim as reclaims
 from resurge_launcher.core.happenings import Action, GpuMemoryRead, ReadGpuMemory, TellReclaim
 from resurge_launcher.core.model import Crew, Delayed, LauncherState, Ready, Rules, Span
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 
 Outcome = tuple[LauncherState, tuple[Action, ...], Because]
 
@@ -31,7 +30,9 @@ def holds_back(state: LauncherState) -> bool:
 
 def due_at(state: LauncherState) -> Instant | None:
     """When something is to be done about it; only while the node could start something."""
-    return reclaims.due_at(state.reclaim) if isinstance(state.phase, Ready | Delayed) else None
+    if state.reclaim is None:
+        return None
+    return reclaims.due_at(state.reclaim) if isinstance(state.phase, (Ready, Delayed)) else None
 
 
 def ticked(state: LauncherState, now: Instant) -> tuple[LauncherState, tuple[Action, ...]]:

@@ -17,8 +17,6 @@ Rules, in prose:
 
 from __future__ import annotations
 
-from dataclasses import fields
-from operator import attrgetter, is_
 from typing import Any, assert_never
 
 from resurge_launcher.core import aborts, crashes, hangs, notices, reclaiming, stops
@@ -47,15 +45,12 @@ from resurge_launcher.core.model import (
     Stuck,
     TearingDown,
 )
-from resurge_launcher.core.observe import crew_of, observe
+from resurge_launcher.core.observe import crew_of, observe, says_the_same
 from resurge_launcher.core.pursue import move
 from resurge_libs.core.instant import Instant, earliest
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 
-UNOBSERVED = frozenset({"control", "pages_at", "judge_after"})
-"""The fields of the state that rendezvous is never told of."""
-_observed_parts = attrgetter(*(item.name for item in fields(LauncherState) if item.name not in UNOBSERVED))
 MOVES_LIMIT = 8
 """Moves that one event can set off; more would be a circle."""
 
@@ -90,10 +85,12 @@ class LauncherMachine:
 
     def next_deadline(self, state: LauncherState) -> Instant | None:
         """When a tick is wanted next; None for never."""
-        deciding = isinstance(state.goal, ExitGoal | EndGoal) or isinstance(state.phase, Leaving | Exiting | Exited)
+        due = self._phase_deadline(state, state.phase)
+        if state.control.lost_at is None and state.notice is None and state.reclaim is None:
+            return due
+        deciding = isinstance(state.goal, (ExitGoal, EndGoal)) or isinstance(state.phase, (Leaving, Exiting, Exited))
         control = None if deciding else controls.end_at(state.control, crew_of(state.phase), self.rules)
-        leaves_at = notices.leaves_at(state, self.rules)
-        return earliest(self._phase_deadline(state, state.phase), control, leaves_at, reclaiming.due_at(state))
+        return earliest(due, control, notices.leaves_at(state, self.rules), reclaiming.due_at(state))
 
     def evolve(self, durable: Any, fact: Any) -> Any:
         """There are no facts."""
@@ -102,18 +99,18 @@ class LauncherMachine:
     def _phase_deadline(self, state: LauncherState, phase: Phase) -> Instant | None:
         limits = self.rules.limits
         match phase:
-            case Ready() | Finished() | Stuck() | Exited():
-                return None
-            case Starting(crew):
-                return controls.stop_at(state.control, crew, self.rules)
-            case Delayed(_, _, spawn_at):
-                return None if reclaiming.holds_back(state) else spawn_at
             case Running(crew):
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
                 cut_off_at = controls.stop_at(state.control, crew, self.rules)
                 news_at = earliest(aborts.due_at(crew), crashes.due_at(crew), hangs.due_at(crew))
                 return earliest(state.pages_at, skew, cut_off_at, alone_at, news_at)
+            case Ready() | Finished() | Stuck() | Exited():
+                return None
+            case Starting(crew):
+                return controls.stop_at(state.control, crew, self.rules)
+            case Delayed(_, _, spawn_at):
+                return None if reclaiming.holds_back(state) else spawn_at
             case Leaving(goodbye=goodbye) if goodbye is not None:
                 return goodbye.until
             case TearingDown(teardown) | Leaving(teardown):
@@ -134,7 +131,7 @@ class LauncherMachine:
 
 
 def _told(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
-    if _stands_as(before, state):
+    if says_the_same(before, state):
         return ()
     observed = observe(state)
     return () if observed == observe(before) else (h.SendObserved(observed),)
@@ -142,6 +139,8 @@ def _told(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
 
 def _looks(before: LauncherState, state: LauncherState, rules: Rules) -> tuple[h.Action, ...]:
     """What is to be looked at once, for the job's progress: before the start of a generation, and at its end."""
+    if isinstance(state.phase, Running) and isinstance(before.phase, Running):
+        return ()
     looks: list[h.Action] = []
     generation = progresses.started(state, rules)
     if generation is not None and generation != progresses.started(before, rules):
@@ -154,26 +153,22 @@ def _looks(before: LauncherState, state: LauncherState, rules: Rules) -> tuple[h
     return tuple(looks)
 
 
-def _stands_as(before: LauncherState, state: LauncherState) -> bool:
-    """Whether nothing that is observed was replaced, as at most beats: then there is nothing to compare."""
-    return all(map(is_, _observed_parts(before), _observed_parts(state)))
-
-
 def _leased(before: LauncherState, state: LauncherState) -> tuple[h.Action, ...]:
     """Workers' pages follow the lease: written when it moves, and when there are new pages."""
     if state.control is before.control and state.phase is before.phase:
         return ()
     crew = crew_of(state.phase)
-    if crew is None or not crews.any_alive(crew):
+    pids = () if crew is None else _pids(crew)
+    if crew is None or not pids:
         return ()
     until = state.control.lease.until if state.control.lease is not None else None
     old_until = before.control.lease.until if before.control.lease is not None else None
     old_crew = crew_of(before.phase)
-    fresh = old_crew is None or _pids(old_crew) != _pids(crew)
+    fresh = old_crew is None or _pids(old_crew) != pids
     if until == old_until and not fresh:
         return ()
     return (h.WriteLease(crew.generation, until),)
 
 
 def _pids(crew: Crew) -> tuple[int, ...]:
-    return tuple(w.state.pid for w in crew.workers if isinstance(w.state, Alive))
+    return tuple([w.state.pid for w in crew.workers if isinstance(w.state, Alive)])

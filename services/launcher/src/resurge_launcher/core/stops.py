@@ -8,8 +8,6 @@ cannot reach rendezvous decides for its own ranks, at the step where they are he
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_launcher.core.goals import RunGoal, StopPhase
 from resurge_launcher.core.happenings import Action, Draining, WriteStop
 from resurge_launcher.core.model import (
@@ -21,6 +19,7 @@ from resurge_launcher.core.model import (
     Running,
 )
 from resurge_libs.core.instant import Instant, after
+from resurge_libs.core.values import replace
 
 AGREEMENT_S = 0.3
 """So long an agreement may take: ranks go on meanwhile, and the step offered lies behind what they do by then."""
@@ -32,9 +31,14 @@ ALONE_SHARE = 1 / 3
 
 def asks(crew: Crew) -> bool:
     """Whether every living worker asks whether to stop, and there is one."""
-    readings = _readings(crew)
-    alive = sum(isinstance(worker.state, Alive) for worker in crew.workers)
-    return 0 < alive == sum(reading.asks_stop for reading in readings)
+    is_any = False
+    for worker in crew.workers:
+        if isinstance(worker.state, Alive):
+            reading = worker.state.watch.reading
+            if reading is None or not reading.asks_stop:
+                return False
+            is_any = True
+    return is_any
 
 
 def draining(state: LauncherState, crew: Crew | None) -> Draining:
@@ -62,6 +66,8 @@ def looked(crew: Crew, now: Instant) -> Crew:
 def look_at(crew: Crew) -> Instant | None:
     """When the pages are to be read for the answer; None while none is owed."""
     stop = crew.stop
+    if stop.held is None:
+        return None
     owed = stop.held is not None and not stop.kept and stop.decided is None and not _refused(crew)
     return after(stop.held_at, HOLD_LOOK_S) if owed and stop.held_at is not None else None
 

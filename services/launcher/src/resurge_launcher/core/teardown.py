@@ -6,7 +6,6 @@ its descendants is ended too and looked for until a full look finds nothing: onl
 
 from __future__ import annotations
 
-from dataclasses import replace
 from signal import SIGKILL
 
 from resurge_launcher.core import crew as crews
@@ -21,6 +20,7 @@ from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because
+from resurge_libs.core.values import replace
 
 Outcome = tuple[Teardown, tuple[Action, ...]]
 

@@ -8,10 +8,11 @@ again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from resurge_libs.core.refusals import RpcProblem, Unready
+from resurge_libs.core.values import replace
 
 E = TypeVar("E")
 

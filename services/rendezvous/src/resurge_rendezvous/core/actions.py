@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from resurge_libs.core.ids import NodeId
 from resurge_libs.core.machine import Reply
 from resurge_libs.core.refusals import Refused
+from resurge_libs.core.values import quick
 from resurge_libs.core.verdict import IncidentView
 from resurge_rendezvous.core.job import RecoveryRecord
 from resurge_rendezvous.core.values import Desired
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SendDesired:
     """Send a node its whole desired state on its stream."""
@@ -24,6 +26,7 @@ class SendDesired:
     desired: Desired
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AnswerBeat:
     """Answer a beat; `lease_ttl_s` 0 grants nothing (the node lost its lease and still holds fenced workers)."""

@@ -6,12 +6,13 @@ is latched only, and holds at the next fault if there is one. The first latched 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from resurge_libs.core.machine import Reply
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.recommendation import Recommendation, RecommendationEffect, ends_the_job
 from resurge_libs.core.refusals import Unready
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import NoRestart, Verdict, VerdictKind
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft

@@ -7,12 +7,12 @@ by `record`, which folds the fact at once, so that rules further down see what t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from resurge_libs.core.instant import Instant, earliest
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core.actions import Action, PublishJob, SendDesired
 from resurge_rendezvous.core.facts import Fact
 from resurge_rendezvous.core.fold import evolve
@@ -23,6 +23,8 @@ from resurge_rendezvous.core.nodes import NodeEntry
 from resurge_rendezvous.core.presence import OpenPresence, RdzvState, Seat
 from resurge_rendezvous.core.values import Desired, JobSpec, NodePhase, Run, Stamp
 
+NOTHING_CHANGED = Because(Reason.NOTHING_CHANGED)
+
 
 class Draft:
     """The state as it is becoming, and what is to be told to whom."""
@@ -31,7 +33,8 @@ class Draft:
         self, state: RdzvState, stamp: Stamp, now: Instant, settings: CoreSettings, in_bulk: bool = False
     ) -> None:
         self.job: Job = state.durable
-        self.seen = OpenPresence(state.volatile, in_bulk)
+        self.seen = OpenPresence.of(state.volatile, in_bulk)
+        self._in_bulk = in_bulk
         self._was = state.volatile
         self.stamp, self.now, self.settings = stamp, now, settings
         self.limits = settings.limits_for(self.job.spec)
@@ -43,7 +46,7 @@ class Draft:
         """Somebody was told to leave by the event at hand."""
         self._earlier: list[Fact] = []
         self.actions: list[Action] = []
-        self.because = Because(Reason.NOTHING_CHANGED)
+        self.because = NOTHING_CHANGED
         self._touched: dict[str, None] = {}
         self._all_touched = False
         self._changed = False
@@ -54,7 +57,7 @@ class Draft:
         self._tell_touched()
         self._earlier += self.facts
         self.facts, self.told_to_go = [], False
-        self.stamp, self.because = stamp, Because(Reason.NOTHING_CHANGED)
+        self.stamp, self.because = stamp, NOTHING_CHANGED
         self.limits = self.settings.limits_for(self.job.spec)
 
     # durable
@@ -163,7 +166,7 @@ class Draft:
         facts = (*self._earlier, *self.facts)
         if facts or self._changed:
             self.do(PublishJob())
-        volatile = self.seen.closed() if self._is_other else self._was
+        volatile = self.seen.closed(self._in_bulk) if self._is_other else self._was
         return Step(RdzvState(self.job, volatile), tuple(self.actions), self.because, facts)
 
     def _tell_touched(self) -> None:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from resurge_libs.core.ids import FencingToken, IncidentId, NodeId, Rank, RequestId
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.recommendation import Recommendation
+from resurge_libs.core.values import quick
 from resurge_libs.core.verdict import Verdict
 from resurge_rendezvous.core.values import ControlAction, Hello, Observed, Stamp
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class HelloReceived:
     """A new stream introduced itself. The observed state of the same message follows as `ObservedReceived`."""
@@ -26,6 +28,7 @@ class HelloReceived:
     """Of the same message: revisions on this stream start above it."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ObservedReceived:
     """A launcher's whole observed state arrived on its stream."""
@@ -36,6 +39,7 @@ class ObservedReceived:
     observed: Observed
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StreamClosed:
     """A stream is closed. `by_peer`: its kernel closed or reset it; False when this side gave it up (ping timeout)."""
@@ -46,6 +50,7 @@ class StreamClosed:
     by_peer: bool = True
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class BeatReceived:
     """A beat: renews the lease; `clock_offset_s` is service clock minus launcher clock."""
@@ -61,6 +66,7 @@ class BeatReceived:
     """Launchers that now beat on streams of their own, if this one does; 0 for one behind a relay."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class BeatsReceived:
     """Beats of many launchers in one message of a relay."""

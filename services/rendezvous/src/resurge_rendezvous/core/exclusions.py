@@ -6,9 +6,8 @@ ask the entry alone; a node that comes back on other hardware is free, and its o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core.identity import Identity, same_machine
 from resurge_rendezvous.core.job import Job
 from resurge_rendezvous.core.nodes import Exclusion, MachineExclusion, NodeEntry, Offence, OffenceBook

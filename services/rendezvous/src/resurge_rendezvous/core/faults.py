@@ -8,12 +8,12 @@ a fault continues the open incident with a further round; after that it opens on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from resurge_libs.core.fault_cause import cause_of
 from resurge_libs.core.ids import IncidentId, NodeId, Rank
 from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.budgets import cause_budget_of

@@ -6,7 +6,6 @@ other rules, and raises `Impossible`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from typing import assert_never
 
@@ -15,6 +14,7 @@ from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.recommendation import Recommendation
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core import exclusions
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.charges import Charge

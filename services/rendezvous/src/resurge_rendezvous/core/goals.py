@@ -5,10 +5,10 @@ Sentences hold no counts that change with other nodes: a goal that changes is se
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import EXIT_SUCCESS
 from resurge_rendezvous.core.job import (
     Assignment,

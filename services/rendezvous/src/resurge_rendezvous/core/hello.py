@@ -7,8 +7,6 @@ that knows a higher generation than the journal makes the service adopt it; a ne
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_libs.core.ids import Attempt, Generation, Incarnation
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
@@ -22,6 +20,7 @@ from resurge_libs.core.refusals import (
     WrongJob,
 )
 from resurge_libs.core.time_limits import WrongOrder
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import CloseStream
 from resurge_rendezvous.core.draft import Draft

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.core.verdict import VerdictRules
@@ -23,6 +22,9 @@ RANK_SPANS_MAX = 256
 SUSPECTS_MAX = 16
 """Ranks that a start timeout names one by one."""
 
+JOBS_LIMITS_MAX = 64
+"""Limits of jobs that are kept ready."""
+
 
 @dataclass(frozen=True, slots=True)
 class CoreSettings:
@@ -30,20 +32,25 @@ class CoreSettings:
 
     limits: TimeLimits = field(default_factory=TimeLimits)
     verdict_rules: VerdictRules = field(default_factory=VerdictRules)
+    _known: dict[tuple[float, float], TimeLimits] = field(default_factory=dict, compare=False, repr=False)
+    """The limits of jobs, by their own lease and grace: they are asked for with every event."""
 
     def limits_for(self, spec: JobSpec | None) -> TimeLimits:
         """The time limits that hold for a job. Raises WrongOrder when its lease or grace contradicts the others."""
         if spec is None or not (spec.lease_ttl_s or spec.fault_grace_s):
             return self.limits
-        return _changed(self.limits, spec.lease_ttl_s, spec.fault_grace_s)
-
-
-@lru_cache(maxsize=64)
-def _changed(limits: TimeLimits, lease_ttl_s: float, fault_grace_s: float) -> TimeLimits:
-    return limits.changed(
-        lease_ttl_s=lease_ttl_s or limits.lease_ttl_s,
-        fault_grace_s=fault_grace_s or limits.fault_grace_s,
-    )
+        asked = (spec.lease_ttl_s, spec.fault_grace_s)
+        known = self._known.get(asked)
+        if known is None:
+            lease_ttl_s, fault_grace_s = asked
+            known = self.limits.changed(
+                lease_ttl_s=lease_ttl_s or self.limits.lease_ttl_s,
+                fault_grace_s=fault_grace_s or self.limits.fault_grace_s,
+            )
+            if len(self._known) >= JOBS_LIMITS_MAX:
+                self._known.clear()
+            self._known[asked] = known
+        return known
 
 
 DIRECT_MAX = 2_000

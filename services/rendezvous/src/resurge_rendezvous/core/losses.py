@@ -7,11 +7,11 @@ finished is one, a spare is not. A lost node gets its lease back only when it ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from resurge_libs.core.instant import Instant, Wall
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.clearing import confirm, is_clear
 from resurge_rendezvous.core.draft import Draft

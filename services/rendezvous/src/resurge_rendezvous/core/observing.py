@@ -5,10 +5,9 @@ Observed states are whole and may repeat: each is compared with what is known, a
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.aborts import pass_on
 from resurge_rendezvous.core.actions import AnswerBeat
@@ -27,6 +26,8 @@ from resurge_rendezvous.core.progressing import note_baseline
 from resurge_rendezvous.core.recoveries import keep_spans
 from resurge_rendezvous.core.starts import note_start
 from resurge_rendezvous.core.values import NodePhase, Observed
+
+BEAT = Because(Reason.BEAT)
 
 
 def heard_on(d: Draft, node: str, stream: str) -> Seat | None:
@@ -164,7 +165,7 @@ def _beaten(d: Draft, event: BeatReceived) -> Seat | None:
     if lease is not None and seat.doomed is None:
         granted_s = granted_lease_s(d.limits, min(_direct(d, event), d.spec.max_nodes))
         lease = renewed_lease(d, lease, granted_s)
-    d.because = Because(Reason.BEAT)
+    d.because = BEAT
     d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
     return replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall)
 

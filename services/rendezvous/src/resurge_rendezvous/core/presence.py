@@ -7,14 +7,16 @@ persistent: one beat changes one part of the seat table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
+from typing import Any
 
 from resurge_libs.core.ids import Generation, Incarnation, IncidentId, NodeId
 from resurge_libs.core.instant import Instant, Wall, earliest
 from resurge_libs.core.lease import Lease
 from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
+from resurge_libs.core.values import quick, replace
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
 from resurge_rendezvous.core.offers import StepCounts
 from resurge_rendezvous.core.shards import ShardMap
@@ -23,6 +25,7 @@ from resurge_rendezvous.core.values import AbortNotice, Draining, Goal, Mileston
 NOTHING_OBSERVED = Observed(NodePhase.UNKNOWN)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     """How far a node's clock is from the service's: service time = launcher time + offset, within ± error."""
@@ -205,38 +208,48 @@ class Presence:
 
 
 class OpenPresence(Presence):
-    """The volatile half while one step makes it: fields are set in place, and tables that much is put into are open."""
+    """The volatile half while one step makes it: fields are set in place, and tables that much is put into are open.
 
-    __slots__ = ("_in_bulk",)
-    _in_bulk: bool
+    It is a copy that is made whole and becomes the frozen value where it stands, as most events change two fields of
+    it. Whoever opened it owns it, and lets go of it when it is closed.
+    """
 
-    def __init__(self, was: Presence, in_bulk: bool) -> None:
-        _set(self, "_in_bulk", in_bulk)
-        for name, value in zip(_NAMES, _values_of(was), strict=True):
-            _set(self, name, value.opened() if in_bulk and isinstance(value, ShardMap) else value)
+    __slots__ = ()
+
+    @staticmethod
+    def of(was: Presence, in_bulk: bool) -> OpenPresence:
+        """The open copy; `in_bulk`: with open tables."""
+        seen = replace(was)
+        _set(seen, "__class__", OpenPresence)
+        assert isinstance(seen, OpenPresence), "it has the same slots"
         if in_bulk:
-            _set(self, "start", replace(was.start, ranks=was.start.ranks.opened(), running=was.start.running.opened()))
+            seen.set(start=replace(was.start, ranks=was.start.ranks.opened(), running=was.start.running.opened()))
+            seen.set(**{name: value.opened() for name, value in _tables_of(was)})
+        return seen
 
     def set(self, **changes: object) -> None:
         """Set fields."""
         for name, value in changes.items():
             _set(self, name, value)
 
-    def closed(self) -> Presence:
+    def closed(self, in_bulk: bool) -> Presence:
         """The frozen value."""
-        if not self._in_bulk:
-            return Presence(*_values_of(self))  # type: ignore[arg-type]
-        self.set(start=replace(self.start, ranks=self.start.ranks.closed(), running=self.start.running.closed()))
-        return Presence(
-            *[value.closed() if isinstance(value, ShardMap) else value for value in _values_of(self)]  # type: ignore[arg-type]
-        )
+        if in_bulk:
+            self.set(start=replace(self.start, ranks=self.start.ranks.closed(), running=self.start.running.closed()))
+            self.set(**{name: value.closed() for name, value in _tables_of(self)})
+        _set(self, "__class__", Presence)
+        return self
 
 
-_NAMES = tuple(item.name for item in fields(Presence))
-_values_of: Callable[[Presence], tuple[object, ...]] = attrgetter(*_NAMES)
+def _tables_of(seen: Presence) -> list[tuple[str, ShardMap[Any]]]:
+    values = [(item.name, getattr(seen, item.name)) for item in fields(Presence)]
+    return [(name, value) for name, value in values if isinstance(value, ShardMap)]
+
+
 _set = object.__setattr__
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RdzvState:
     """The whole state: the durable half is the fold of the journal's facts."""

@@ -8,11 +8,11 @@ clock. Together they cover the root: each own span begins where the one before i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from resurge_libs.core.ids import Generation, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import ExportRecovery
 from resurge_rendezvous.core.draft import Draft

@@ -8,10 +8,10 @@ spent remains counted.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.instant import Wall
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.job import Job, RecoveryRecord
 

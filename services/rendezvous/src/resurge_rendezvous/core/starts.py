@@ -8,11 +8,11 @@ launcher reports its workers as started is expected of all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.faults import corrected, raise_faults

@@ -22,7 +22,6 @@ Effects run in effects.py, after the facts are durable.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from resurge_libs.core.ids import Generation
@@ -31,6 +30,7 @@ from resurge_libs.core.lease import Lease
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import VerdictRules
 from resurge_rendezvous.core import events as e
 from resurge_rendezvous.core.advice import on_recommendation

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_rendezvous.core.aborts import aborts_over
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drains import agreement_over, drain_over

@@ -16,6 +16,7 @@ from resurge_libs.core.instant import Wall
 from resurge_libs.core.progress import CycleProgress, ProgressRules
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import StopAction
+from resurge_libs.core.values import quick
 
 PROTOCOL_VERSION = 1
 
@@ -129,6 +130,7 @@ class ObservedFault:
     rank: Rank | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
     """The process that a worker is, or was."""
@@ -147,6 +149,7 @@ class MilestoneKind(StrEnum):
     FIRST_STEP = "FIRST_STEP"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Milestone:
     """One worker's step of a start; `at` by the node's clock."""
@@ -168,6 +171,7 @@ class ObservedSpan:
     attributes: tuple[tuple[str, str], ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StoreOffer:
     """An endpoint held for the c10d store of a coming generation."""
@@ -178,6 +182,7 @@ class StoreOffer:
     """A store answers there already; else rank 0 opens it."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Draining:
     """What a launcher observes of the end of its workers by agreement."""
@@ -195,6 +200,7 @@ class Draining:
     """Some worker was told to stop."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AbortNotice:
     """The guard of one rank has fired: what its peers wait for in the same phase will not come."""
@@ -254,6 +260,7 @@ class Stop:
     step: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Run:
     """Workers of this generation run here."""
@@ -309,6 +316,7 @@ class Exit:
 Goal = Run | Down | Park | Exit
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Desired:
     """A node's whole desired state."""
@@ -318,6 +326,7 @@ class Desired:
     current_generation: Generation
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """What an event brings of the world: the wall clock, an unused id, and chance in [0, 1)."""

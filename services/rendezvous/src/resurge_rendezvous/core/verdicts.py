@@ -6,12 +6,11 @@ therefore holds the budget, whoever decides. A STOP or an exclusion that comes l
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_libs.core.end_cause import EndCause, end_cause_of
 from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import EXIT_FAILED, NoRestart, Verdict, VerdictKind, default_verdict
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.budgets import budget_of

@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from resurge_libs.core.values import quick
+
 H = TypeVar("H")
 O = TypeVar("O")  # noqa: E741
 B = TypeVar("B")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Words(Generic[H, O, B]):
     """One message of a launcher: its whole state, perhaps with an introduction and a beat."""
@@ -24,6 +27,7 @@ class Words(Generic[H, O, B]):
     beat: B | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Upward(Generic[H, O, B]):
     """One message to the root, by link; the root takes its parts in this order."""

@@ -9,10 +9,9 @@ gives the same verdict, always: nothing is remembered between two calls. Explain
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from resurge_libs.core.named_rules import NamedRule
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import SOURCE_POLICY, IncidentView, Verdict, VerdictRules, default_verdict
 from resurge_restart_policy.core.model import Explanation, RuleOutcome
 from resurge_restart_policy.core.rules import ORDER
