@@ -95,7 +95,7 @@ GUARDS: tuple[Edit, ...] = (
         "reading.hung_at",
     ),
     without("local ranks that end while others run are not missed", crew.finish_skew),
-    Edit("milestones are told twice", crew.read, "if (m.rank, m.kind) not in known", "if True"),
+    Edit("milestones are told twice", crew._with_fresh, "if (m.rank, m.kind) not in known", "if True"),
     Edit("a stopped worker is not seen in a teardown", crew.with_stopped, "watch.reading.stopped and", "False and"),
     Edit(
         "pages are written when nothing moved",

@@ -270,6 +270,9 @@ def test_milestones_are_told_once_and_kept():
     node.feed(h.PagesRead(Generation(1), (m.PageReading(0, milestones=(milestone,)),)))
     node.feed(h.PagesRead(Generation(1), (m.PageReading(0, milestones=(milestone,)),)))
     assert observe(node.state).milestones == (milestone,)
+    further = m.Milestone(Rank(4), m.MilestoneKind.CHECKPOINT_RESTORED, node.now, 3)
+    node.feed(h.PagesRead(Generation(1), (m.PageReading(0, milestones=(milestone, further)),)))
+    assert observe(node.state).milestones == (milestone, further)
 
 
 def test_the_lease_counts_from_sending_and_a_broken_stream_shortens_it():
