@@ -63,6 +63,20 @@ class _Outgoing:
     durable_at_s: float
 
 
+class _Disk:
+    """Gives facts back as the journal's file does, and reads each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}
+        """By the identity of the fact, which the journal keeps."""
+
+    def read(self, fact: Any) -> Any:
+        known = self._known.get(id(fact))
+        if known is None:
+            known = self._known[id(fact)] = codec.decode(rm.Fact, codec.encode(fact))
+        return known
+
+
 class Service(SimProcess):
     """The control plane's process, over all its lives; what it journaled outlives each."""
 
@@ -75,8 +89,7 @@ class Service(SimProcess):
         self.policy = PolicyMood()
         self.journal: list[tuple[Any, ...]] = []
         """The facts of each durable entry."""
-        self._read: dict[int, Any] = {}
-        """Each fact of the journal as the disk gives it back, by its identity; it is read once."""
+        self._disk = _Disk()
         self.lives = 0
         self._replayed = rm.Job()
         """The fold of the durable entries, kept beside the live state to be compared with it."""
@@ -96,8 +109,7 @@ class Service(SimProcess):
         self.lives += 1
         chance = self.world.chance
         self.clock = Clock(chance.uniform(0, 1e5), 1.0, chance.uniform(-0.05, 0.05))
-        facts = tuple(fact for entry in self.journal for fact in entry)
-        durable = fold(self.machine, rm.Job(), tuple(self._from_disk(fact) for fact in facts))
+        durable = fold(self.machine, rm.Job(), tuple(self._disk.read(fact) for entry in self.journal for fact in entry))
         self.world.oracle.replayed(self, durable, self._replayed)
         self._replayed = durable
         self.world.log(self.name, f"starts with {len(self.journal)} entries, generation {durable.generation}")
@@ -122,14 +134,8 @@ class Service(SimProcess):
         keep = 0 if last is None else max(0, len(self.journal) - last)
         self.world.oracle.journal_lost(self)
         del self.journal[keep:]
-        self._read.clear()
+        self._disk = _Disk()
         self._replayed = fold(self.machine, rm.Job(), tuple(fact for entry in self.journal for fact in entry))
-
-    def _from_disk(self, fact: Any) -> Any:
-        known = self._read.get(id(fact))
-        if known is None:
-            known = self._read[id(fact)] = codec.decode(rm.Fact, codec.encode(fact))
-        return known
 
     # ------------------------------------------------------------------------------------------------- engine
 

@@ -6,7 +6,7 @@ Values only. There is no instant in here: wall-clock seconds serve records, peop
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from resurge_libs.core.end_cause import EndCause
@@ -27,7 +27,6 @@ from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.reasons import Because, vagueness
 from resurge_libs.core.recommendation import Recommendation
-from resurge_libs.core.values import quick, replace
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
@@ -37,7 +36,6 @@ from resurge_rendezvous.core.values import JobSpec, MilestoneKind
 # --- generations ---
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One node's place in a generation."""
@@ -153,7 +151,6 @@ class RecoveryOutcome(StrEnum):
     ENDED = "ENDED"
 
 
-@quick
 @dataclass(frozen=True, slots=True)
 class RecoverySpan:
     """One span of a recovery in the service's time; `node` None for the service's own.
