@@ -57,7 +57,8 @@ class Simulation:
         self.folder = folder
         self.project = f"resurge-test-{os.getpid()}"
         settings = folder / "compose.env"
-        settings.write_text(f"RESURGE_COMPOSE_NAME={self.project}\nRESURGE_STEPS=100000\n")
+        # no machine is to blame for what is done to it here
+        settings.write_text(f"RESURGE_COMPOSE_NAME={self.project}\nRESURGE_STEPS=100000\nRESURGE_OFFENDER_FAULTS=0\n")
         self.compose = DockerCompose(str(ROOT), compose_file_name="docker-compose.yml", env_file=str(settings))
         self.client = docker.from_env()
 
