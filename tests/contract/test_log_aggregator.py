@@ -275,3 +275,15 @@ async def test_a_disk_that_cannot_be_written_is_named_and_gone_on_with(tmp_path)
         await sender.hear(lambda: sender.durable.get(0) == 8)
         assert sender.trouble == ""
     assert (tmp_path / "in-the-way" / "app_cycle0.log").read_bytes() == b"0: kept\n"
+
+
+async def test_an_end_is_durable_at_once_however_rarely_the_disk_is_asked(tmp_path):
+    async with Bench(tmp_path, sync=SyncMode.INTERVAL, sync_interval_s=3_600.0) as stub:
+        sender = sender_of(stub)
+        sender.open(0, source(0))
+        sender.open(1, source(1))
+        sender.block(0, 0, b"0: first\n")
+        await sender.hear(lambda: sender.next == {0: 0, 1: 0})
+        assert sender.durable.get(0, 0) == 0
+        sender.block(1, 0, b"1: last words\n", ends=True)
+        await sender.hear(lambda: sender.ended == {1} and sender.durable[0] == 9)

@@ -30,6 +30,8 @@ class LogSender:
         self.streams = 0
         self.pace_s = 0.0
         """Rest after each block."""
+        self.keeps_end = False
+        """Say that it has ended only when all before is durable: an end is made durable at once."""
 
     def _cuts(self, per_block: int) -> list[int]:
         cuts, at = [0], 0
@@ -62,6 +64,9 @@ class LogSender:
                 while not go_on.empty():
                     at = go_on.get_nowait()
                 if at == len(self.text):
+                    while self.keeps_end and self.durable < at:
+                        moved.clear()
+                        await moved.wait()
                     yield self._block(at, at, ends=True)
                     at = await go_on.get()  # only a turned back block comes here
                     continue

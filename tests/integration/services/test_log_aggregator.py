@@ -50,6 +50,7 @@ def test_a_graceful_end_leaves_nothing_undone(tmp_path):
     more = ("--applog-prefix", str(tmp_path / "app.log"), "--sync-interval-s", "30")
     with HostProcess(tmp_path / "state", module="resurge_log_aggregator", more=more) as host:
         sender = LogSender(host.endpoint, 0, 1, 1_000)
+        sender.keeps_end = True
 
         async def story() -> None:
             sending = asyncio.create_task(sender.run())

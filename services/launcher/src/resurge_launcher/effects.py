@@ -139,7 +139,12 @@ class Effects:
     def _spawn(self, action: h.SpawnWorkers) -> None:
         """Start the workers, after the fork server's first imports where they are still going on."""
         self._ordered = action.run
-        prepare = partial(self._hands.files.prepare, action.run, partial(self._spawn_now, action.run))
+        start = partial(self._hands.files.prepare, action.run, partial(self._spawn_now, action.run))
+        prepare = start
+        logs, first = self._hands.shop.logs, action.run.base_rank
+        if logs is not None:
+            ranks = range(first, first + self._hands.shop.facts.local_world_size)
+            prepare = partial(logs.prepare, action.run, ranks, start)
         if self._hands.warm is None:
             prepare()
         else:
@@ -201,6 +206,8 @@ class Effects:
     def _end(self, team: Team, local_rank: int, worker: WorkerProcess, status: kernel.ExitStatus) -> h.WorkerExited:
         at = self._hands.now()
         generation = team.run.generation
+        if self._hands.shop.logs is not None:
+            self._hands.shop.logs.nudge()
         # milestones reached just before the end count; and a peer that the kernel holds stopped may be why it ended
         readings = team.readings()
         self._hands.post(h.PagesRead(generation, readings))

@@ -34,7 +34,7 @@ class FaultTeller:
             return
         hint = self._who_killed(fault)
         await self._output_of(fault.generation, fault.rank)
-        lines = self._logs.tail(fault.generation, fault.rank, TAIL_LINES) if self._logs is not None else ()
+        lines = await self._logs.tail(fault.generation, fault.rank, TAIL_LINES) if self._logs is not None else ()
         lines = lines or self._funnel.tail(fault.generation, fault.rank, TAIL_LINES)
         log.event(
             "fault_seen",

@@ -110,6 +110,8 @@ class Team:
             for command in commands:
                 os.close(command.stdout)
                 os.close(command.stderr)
+            if self._shop.logs is not None:
+                self._shop.logs.started()
             while self._unused:
                 os.close(self._unused.popitem()[1])
 

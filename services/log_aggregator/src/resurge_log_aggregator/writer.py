@@ -77,6 +77,8 @@ class Writer:
         self._queued_bytes = 0
         self._unsynced_bytes = 0
         self._hurries = False
+        self._has_last_words = False
+        """A source has ended: its launcher waits for that before it starts the next cycle."""
         self._busy_since: float | None = None
         self._syncing_since: float | None = None
         self._stopping = False
@@ -166,7 +168,11 @@ class Writer:
     def _written(self, file: LogFile, entries: list[Entry]) -> None:
         self._told(file, _reached(entries), False)
         self._unsynced_bytes += sum(entry.head.size for entry in entries)
-        if self._does_not_wait() or self._unsynced_bytes >= SYNC_SOONER_BYTES:
+        if any(entry.head.ends for entry in entries):
+            with self._wake:
+                self._has_last_words = True
+                self._wake.notify_all()
+        if self._does_not_wait() or self._has_last_words or self._unsynced_bytes >= SYNC_SOONER_BYTES:
             self._unsynced_bytes = 0
             self._sync_wake.set()
 
@@ -213,9 +219,9 @@ class Writer:
         while not (self._stopping and not self._appender.is_alive()):
             self._sync_wake.wait(self._rules.interval_s)
             self._sync_wake.clear()
-            if not self._does_not_wait():
+            if not self._does_not_wait() and not self._has_last_words:
                 self._rest(began + min(SYNC_SOONEST_S, self._rules.interval_s) - time.monotonic())
-            began = time.monotonic()
+            began, self._has_last_words = time.monotonic(), False
             for file in list(self._files.values()):
                 self._sync(file)
         for file in list(self._files.values()):
@@ -226,7 +232,8 @@ class Writer:
 
     def _rest(self, for_s: float) -> None:
         if for_s > 0:
-            self._wait_or_stop(for_s)
+            with self._wake:
+                self._wake.wait_for(lambda: self._stopping or self._has_last_words, for_s)
 
     def _sync(self, file: LogFile) -> None:
         dirty, position = file.taken()

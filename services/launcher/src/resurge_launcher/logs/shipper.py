@@ -48,6 +48,7 @@ ROOM_EVERY_S = 1.0
 ORPHAN_IDLE_S = 10.0
 """A sender whose launcher is gone ends after so long with nothing to send: no worker outlives its launcher."""
 EXIT_DONE = 0
+STDIN = 0
 
 
 class Shipper:
@@ -66,6 +67,11 @@ class Shipper:
         self._trouble = ""
         self.lifeline = Lifeline()
         self._stopped = threading.Event()
+        self._nudged = threading.Event()
+
+    def nudge(self) -> None:
+        """Look now."""
+        self._nudged.set()
 
     def run(self, limit_s: float | None = None, once: bool = False) -> int:
         """Send until the spool is closed and empty, or for at most `limit_s`; with `once` until what is there is sent.
@@ -124,6 +130,7 @@ class Shipper:
                 self._stopped.set()  # nobody is left who could change the answer
         finally:
             over.set()
+            self._nudged.set()
         return got_on
 
     def _requests(self, over: threading.Event, once: bool) -> Iterator[logs_pb2.PushRequest]:
@@ -144,7 +151,8 @@ class Shipper:
             if self.lifeline.is_over:
                 return  # the loop outside ends; where the stream hangs, the lifeline does
             self._keep_room()
-            over.wait(idle_s)
+            if self._nudged.wait(idle_s):
+                self._nudged.clear()
             idle_s = min(idle_s * 1.2, IDLE_POLL_S)
 
     def _is_useless(self, idle_since: float) -> bool:
@@ -306,9 +314,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         route = Route(tuple(parse_endpoint(leaf) for leaf in options.leaf), root)
         shipper = Shipper(options.spool, route, options.job, options.node, token, rules)
         shipper.lifeline = lifeline
+        threading.Thread(target=_hear_nudges, args=(shipper,), name="resurge-log-nudges", daemon=True).start()
         return shipper.run()
     finally:
         os.close(descriptor)
+
+
+def _hear_nudges(shipper: Shipper) -> None:
+    """Each line of the launcher's says that somebody has said his last words."""
+    while os.read(STDIN, 4096):  # past Python's own buffer, whose lock a thread must not hold at the end
+        shipper.nudge()
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.logs import spool
+from resurge_launcher.logs.desk import SpoolDesk
 from resurge_launcher.logs.lifeline import ORPHAN_LIMIT_S
 from resurge_launcher.logs.servers import LogServers
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
@@ -26,6 +27,13 @@ from resurge_libs.obs import log
 SENDER = "resurge_launcher.logs.shipper"
 AGAIN_S, AGAIN_MAX_S = 0.5, 10.0
 TAIL_BYTES = 16 * 1024
+TAIL_LIMIT_S = 1.0
+SPOOL_LIMIT_S = 2.0
+"""So long a start, or an end, waits for the disk of the spool."""
+LAST_WORDS_S, IMPATIENT_S = 1.0, 0.1
+"""So long at most a restart waits until what was printed before it is durable in its file: usually a few milliseconds.
+After one that waited in vain the next ones wait less, until one need not."""
+LOOK_S = 0.005
 SENDER_LOG = "sender.log"
 """In the spool: what the sender says. Never on the launcher's own streams, which it outlives."""
 SENDER_LOG_BYTES_MAX = 1024 * 1024
@@ -41,6 +49,11 @@ class LogShipping:
         self._watch: asyncio.Task[None] | None = None
         self._servers = LogServers(settings, plan)
         self._notes: dict[tuple[int, int], SpoolNote] = {}
+        self._unused: dict[tuple[int, int], int] = {}
+        """Descriptors of the next start, by generation and rank."""
+        self._desk = SpoolDesk()
+        self._preparing: asyncio.Task[None] | None = None
+        self._patience_s = LAST_WORDS_S
         self._is_down = False
         self._sender_trouble = ""
 
@@ -52,14 +65,13 @@ class LogShipping:
 
     def start(self) -> None:
         """Take up the spool, and what earlier launchers left in it. Main thread."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            spool.reopen(self._folder)
-            spool.end_launchers(self._folder, self._incarnation - 1)
-        except OSError as error:
-            self._down(error)
         self._servers.start()
         self._watch = asyncio.get_running_loop().create_task(self._keep_sending())
+
+    def _take_up(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        spool.reopen(self._folder)
+        spool.end_launchers(self._folder, self._incarnation - 1)
 
     def own_log(self) -> TextIO | None:
         """Where the launcher's own log lines go as well; None where that was not asked for."""
@@ -74,34 +86,96 @@ class LogShipping:
 
     # --- workers ---
 
-    def open(self, run: RunGoal, rank: int) -> int | None:
-        """A descriptor for all that this rank prints; None where the spool cannot be written."""
-        note = SpoolNote(
+    def prepare(self, run: RunGoal, ranks: range, then: Callable[[], None]) -> None:
+        """Have a place ready for all that these ranks print, once the last words of those before them are in their
+        file; then call back, in bounded time whatever the disks do."""
+        loop = asyncio.get_running_loop()
+        self._preparing = loop.create_task(self._prepare(run, ranks))
+        self._preparing.add_done_callback(lambda task: None if task.cancelled() else then())
+
+    async def _prepare(self, run: RunGoal, ranks: range) -> None:
+        self._close_unused()
+        notes = [self._note_of(run, rank) for rank in ranks]
+        try:
+            await self._last_words(run.generation)
+            opened = await self._desk.ask(lambda: self._opened(notes), SPOOL_LIMIT_S, self._unwanted)
+        except OSError as error:
+            self._down(error)
+            return
+        self._unused = {(note.generation, note.rank): descriptor for note, descriptor in opened.items()}
+        self._notes = {key: one for key, one in self._notes.items() if key[0] >= run.generation - 1}
+        self._notes |= {(note.generation, note.rank): note for note in notes}
+        self._is_down = False
+
+    def _note_of(self, run: RunGoal, rank: int) -> SpoolNote:
+        return SpoolNote(
             self._settings.job_id, self._settings.node_id, run.attempt, run.generation, run.cycle, rank,
             run.world_size, self._incarnation,
         )  # fmt: skip
+
+    async def _last_words(self, generation: int) -> None:
+        """Wait until what workers of before wrote is durable, for a moment, and not again while that does not help."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._patience_s
+        before = [note for note in self._notes.values() if note.generation < generation]
+        self.nudge()
+        while await self._desk.ask(lambda: any(spool.is_there(self._folder, note) for note in before), SPOOL_LIMIT_S):
+            if loop.time() >= give_up_at:
+                self._patience_s = IMPATIENT_S
+                return
+            await asyncio.sleep(LOOK_S)
+        self._patience_s = LAST_WORDS_S
+
+    def _opened(self, notes: list[SpoolNote]) -> dict[SpoolNote, int]:
+        opened: dict[SpoolNote, int] = {}
         try:
-            descriptor = spool.open_for_worker(self._folder, note)
-        except OSError as error:
-            self._down(error)
-            return None
-        self._notes = {key: one for key, one in self._notes.items() if key[0] >= run.generation - 1}
-        self._notes[(run.generation, rank)] = note
-        self._is_down = False
-        return descriptor
+            for note in notes:
+                opened[note] = spool.open_for_worker(self._folder, note)
+        except OSError:
+            self._unwanted(opened)
+            raise
+        return opened
+
+    def _unwanted(self, opened: Mapping[SpoolNote, int]) -> None:
+        """Nobody will write there."""
+        for note, descriptor in opened.items():
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                spool.end(self._folder, note)
+
+    def _close_unused(self) -> None:
+        for descriptor in self._unused.values():
+            os.close(descriptor)
+        self._unused = {}
+
+    def open(self, run: RunGoal, rank: int) -> int | None:
+        """A descriptor, of its own each time, for all that this rank prints; None where the spool cannot be written."""
+        descriptor = self._unused.get((run.generation, rank))
+        return os.dup(descriptor) if descriptor is not None else None
+
+    def started(self) -> None:
+        """The workers have their places."""
+        self._close_unused()
+
+    def nudge(self) -> None:
+        """Have the sender look now: somebody said his last words."""
+        sender = self._sender
+        if sender is not None and sender.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):  # it ended, or has more of them than it takes
+                os.write(sender.stdin.fileno(), b"\n")
 
     def ended(self, generation: int) -> None:
         """No process of this generation, or of one before it, is left on this node."""
-        with contextlib.suppress(OSError):
-            spool.end_generation(self._folder, generation)
+        self._desk.put(lambda: spool.end_generation(self._folder, generation))
+        self._desk.put(self.nudge)
 
-    def tail(self, generation: int, rank: int, limit_lines: int) -> tuple[str, ...]:
+    async def tail(self, generation: int, rank: int, limit_lines: int) -> tuple[str, ...]:
         """The last lines that a rank wrote, as far as they are still here."""
         note = self._notes.get((generation, rank))
         if note is None:
             return ()
         try:
-            text = spool.tail(self._folder, note, TAIL_BYTES)
+            text = await self._desk.ask(lambda: spool.tail(self._folder, note, TAIL_BYTES), TAIL_LIMIT_S)
         except OSError:
             return ()
         return tuple(text.decode(errors="replace").splitlines()[-limit_lines:])
@@ -115,24 +189,32 @@ class LogShipping:
         """
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self._plan.stop_limit_s
-        last = max((generation for generation, _ in self._notes), default=0)
+        self._close_unused()
         try:
-            spool.end_generation(self._folder, last)
-            spool.end_launchers(self._folder, self._incarnation)
-            spool.close(self._folder)
+            await self._desk.ask(self._end_all, SPOOL_LIMIT_S)
         except OSError as error:
             self._down(error)
+        self.nudge()
         if self._watch is not None:
-            await asyncio.wait({self._watch}, timeout=self._plan.stop_limit_s)
+            await asyncio.wait({self._watch}, timeout=max(0.0, give_up_at - loop.time()))
             self._watch.cancel()
-        self._say_what_is_left()
+        with contextlib.suppress(OSError):
+            self._say_what_is_left(await self._desk.ask(lambda: list(spool.notes(self._folder)), SPOOL_LIMIT_S))
         if self._sender is not None and self._sender.returncode is None:
             self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
         has_ended = await self._servers.stop(max(0.0, give_up_at - loop.time()))
-        self._tidy_up(has_ended)
+        with contextlib.suppress(OSError):
+            await self._desk.ask(self._tidy_up, SPOOL_LIMIT_S)
+        if has_ended:
+            self._remove_sockets()
 
-    def _say_what_is_left(self) -> None:
-        left = list(spool.notes(self._folder))
+    def _end_all(self) -> None:
+        last = max((generation for generation, _ in self._notes), default=0)
+        spool.end_generation(self._folder, last)
+        spool.end_launchers(self._folder, self._incarnation)
+        spool.close(self._folder)
+
+    def _say_what_is_left(self, left: list[SpoolNote]) -> None:
         if left:
             ranks = ", ".join(str(note.rank) for note in left[:16])
             sentence = (
@@ -143,16 +225,16 @@ class LogShipping:
             )
             log.event("logs_not_sent", sources=len(left), sentence=sentence)
 
-    def _tidy_up(self, server_has_ended: bool) -> None:
-        """An empty spool, and the socket of a log server that has ended, are of no use to anybody."""
-        with contextlib.suppress(OSError):
-            if not list(spool.notes(self._folder)):
-                for name in (spool.CLOSING, LOCK_NAME, SENDER_LOG):
-                    (self._folder / name).unlink(missing_ok=True)
-                self._folder.rmdir()
-        endpoint = self._plan.endpoint
-        for served in (*self._plan.leaves, *([endpoint] if endpoint is not None else [])):
-            if server_has_ended and served.is_unix:
+    def _tidy_up(self) -> None:
+        """An empty spool is of no use to anybody."""
+        if not list(spool.notes(self._folder)):
+            for name in (spool.CLOSING, LOCK_NAME, SENDER_LOG):
+                (self._folder / name).unlink(missing_ok=True)
+            self._folder.rmdir()
+
+    def _remove_sockets(self) -> None:
+        for served in (*self._plan.leaves, *([self._plan.endpoint] if self._plan.endpoint is not None else [])):
+            if served.is_unix:
                 with contextlib.suppress(OSError):
                     os.unlink(served.path)
 
@@ -161,28 +243,42 @@ class LogShipping:
     async def _keep_sending(self) -> None:
         """Start the sender again when it died; one that ends by itself has sent all, or another one does it."""
         again_s = AGAIN_S
+        with contextlib.suppress(OSError):  # the first start of workers says what is wrong
+            await self._desk.ask(self._take_up, SPOOL_LIMIT_S)
         while True:
             try:
-                self._sender = self._started()
+                output = await self._desk.ask(lambda: _sender_log(self._folder / SENDER_LOG), SPOOL_LIMIT_S, _close)
+                self._sender = self._started(output)
                 code = await _code_of(self._sender)
             except OSError as error:  # no process, no memory, no descriptor for now
-                self._sender = None
+                self._let_sender_go()
                 self._told_trouble(f"no sender can be started ({error.strerror}): lines wait in {self._folder}")
                 await asyncio.sleep(again_s)
                 again_s = min(again_s * 2, AGAIN_MAX_S)
                 continue
-            self._sender, again_s = None, AGAIN_S
+            self._let_sender_go()
+            again_s = AGAIN_S
             self._told_trouble("")
-            if spool.is_closing(self._folder) and code == 0 and not list(spool.notes(self._folder)):
-                return
+            with contextlib.suppress(OSError):
+                if code == 0 and await self._desk.ask(self._has_sent_all, SPOOL_LIMIT_S):
+                    return
             await asyncio.sleep(AGAIN_S)
+
+    def _has_sent_all(self) -> bool:
+        return spool.is_closing(self._folder) and not list(spool.notes(self._folder))
+
+    def _let_sender_go(self) -> None:
+        if self._sender is not None and self._sender.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._sender.stdin.close()
+        self._sender = None
 
     def _told_trouble(self, sentence: str) -> None:
         if sentence != self._sender_trouble:
             self._sender_trouble = sentence
             log.event("sender_not_started" if sentence else "sender_started_again", sentence=sentence)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self, output: BinaryIO) -> subprocess.Popen[bytes]:
         plan, settings = self._plan, self._settings
         words = [sys.executable, "-P", "-m", SENDER, str(self._folder), "--job", settings.job_id]
         words += ["--node", settings.node_id, "--limit-bytes", str(plan.spool_limit_bytes)]
@@ -192,7 +288,7 @@ class LogShipping:
         else:
             words += [word for leaf in plan.own_leaves for word in ("--leaf", leaf.target)]
             words += ["--endpoint", plan.endpoint.target] if plan.endpoint is not None else []
-        with _sender_log(self._folder / SENDER_LOG) as output:
+        with output:
             sender = subprocess.Popen(
                 words,
                 env=_sender_environ(settings.environ),
@@ -204,7 +300,8 @@ class LogShipping:
         assert sender.stdin is not None
         with contextlib.suppress(OSError):  # it ended at once: its code will say so
             sender.stdin.write(settings.job_token.encode() + b"\n")
-            sender.stdin.close()
+            sender.stdin.flush()
+            os.set_blocking(sender.stdin.fileno(), False)  # from now on it carries nudges
         return sender
 
     def _down(self, error: OSError) -> None:
@@ -228,6 +325,10 @@ def _sender_log(path: Path) -> BinaryIO:
         return path.open("wb" if is_long else "ab")
     except OSError:
         return Path(os.devnull).open("ab")
+
+
+def _close(output: BinaryIO) -> None:
+    output.close()
 
 
 async def _code_of(process: subprocess.Popen[bytes]) -> int:

@@ -61,18 +61,31 @@ def open_for_worker(spool: Path, note: SpoolNote) -> int:
     return descriptor
 
 
+def end(spool: Path, note: SpoolNote) -> None:
+    """No process writes this source any more. Raises OSError."""
+    path = spool / (note.name + END)
+    path.touch(mode=0o600)
+    if not is_there(spool, note):  # a sender has removed it meanwhile
+        path.unlink(missing_ok=True)
+
+
+def is_there(spool: Path, note: SpoolNote) -> bool:
+    """Whether something of it may not be durable elsewhere."""
+    return (spool / (note.name + NOTE)).exists()
+
+
 def end_generation(spool: Path, upto: int) -> None:
     """No process of these generations writes any more. Raises OSError."""
     for note in notes(spool):
-        if note.generation <= upto and not note.is_launcher:
-            (spool / (note.name + END)).touch(mode=0o600)
+        if note.generation <= upto and not note.is_launcher and not has_ended(spool, note):
+            end(spool, note)
 
 
 def end_launchers(spool: Path, incarnation: int) -> None:
     """Launchers up to this incarnation log no more. Raises OSError."""
     for note in notes(spool):
         if note.is_launcher and note.incarnation <= incarnation:
-            (spool / (note.name + END)).touch(mode=0o600)
+            end(spool, note)
 
 
 def close(spool: Path) -> None:
