@@ -19,6 +19,7 @@ from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.desk import SpoolDesk
 from resurge_launcher.logs.lifeline import ORPHAN_LIMIT_S
+from resurge_launcher.logs.places import SPOOL_LIMIT_S, SpoolPlaces
 from resurge_launcher.logs.servers import LogServers
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
 from resurge_launcher.settings import LogPlan, LogWay, RunSettings
@@ -28,12 +29,6 @@ SENDER = "resurge_launcher.logs.shipper"
 AGAIN_S, AGAIN_MAX_S = 0.5, 10.0
 TAIL_BYTES = 16 * 1024
 TAIL_LIMIT_S = 1.0
-SPOOL_LIMIT_S = 2.0
-"""So long a start, or an end, waits for the disk of the spool."""
-LAST_WORDS_S, IMPATIENT_S = 1.0, 0.1
-"""So long at most a restart waits until what was printed before it is durable in its file: usually a few milliseconds.
-After one that waited in vain the next ones wait less, until one need not."""
-LOOK_S = 0.005
 SENDER_LOG = "sender.log"
 """In the spool: what the sender says. Never on the launcher's own streams, which it outlives."""
 SENDER_LOG_BYTES_MAX = 1024 * 1024
@@ -48,12 +43,9 @@ class LogShipping:
         self._sender: subprocess.Popen[bytes] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._servers = LogServers(settings, plan)
-        self._notes: dict[tuple[int, int], SpoolNote] = {}
-        self._unused: dict[tuple[int, int], int] = {}
-        """Descriptors of the next start, by generation and rank."""
         self._desk = SpoolDesk()
+        self._places = SpoolPlaces(self._folder, self._desk)
         self._preparing: asyncio.Task[None] | None = None
-        self._patience_s = LAST_WORDS_S
         self._is_down = False
         self._sender_trouble = ""
 
@@ -94,18 +86,13 @@ class LogShipping:
         self._preparing.add_done_callback(lambda task: None if task.cancelled() else then())
 
     async def _prepare(self, run: RunGoal, ranks: range) -> None:
-        self._close_unused()
-        notes = [self._note_of(run, rank) for rank in ranks]
+        self.nudge()
         try:
-            await self._last_words(run.generation)
-            opened = await self._desk.ask(lambda: self._opened(notes), SPOOL_LIMIT_S, self._unwanted)
+            await self._places.prepare([self._note_of(run, rank) for rank in ranks])
         except OSError as error:
             self._down(error)
-            return
-        self._unused = {(note.generation, note.rank): descriptor for note, descriptor in opened.items()}
-        self._notes = {key: one for key, one in self._notes.items() if key[0] >= run.generation - 1}
-        self._notes |= {(note.generation, note.rank): note for note in notes}
-        self._is_down = False
+        else:
+            self._is_down = False
 
     def _note_of(self, run: RunGoal, rank: int) -> SpoolNote:
         return SpoolNote(
@@ -113,49 +100,13 @@ class LogShipping:
             run.world_size, self._incarnation,
         )  # fmt: skip
 
-    async def _last_words(self, generation: int) -> None:
-        """Wait until what workers of before wrote is durable, for a moment, and not again while that does not help."""
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self._patience_s
-        before = [note for note in self._notes.values() if note.generation < generation]
-        self.nudge()
-        while await self._desk.ask(lambda: any(spool.is_there(self._folder, note) for note in before), SPOOL_LIMIT_S):
-            if loop.time() >= give_up_at:
-                self._patience_s = IMPATIENT_S
-                return
-            await asyncio.sleep(LOOK_S)
-        self._patience_s = LAST_WORDS_S
-
-    def _opened(self, notes: list[SpoolNote]) -> dict[SpoolNote, int]:
-        opened: dict[SpoolNote, int] = {}
-        try:
-            for note in notes:
-                opened[note] = spool.open_for_worker(self._folder, note)
-        except OSError:
-            self._unwanted(opened)
-            raise
-        return opened
-
-    def _unwanted(self, opened: Mapping[SpoolNote, int]) -> None:
-        """Nobody will write there."""
-        for note, descriptor in opened.items():
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                spool.end(self._folder, note)
-
-    def _close_unused(self) -> None:
-        for descriptor in self._unused.values():
-            os.close(descriptor)
-        self._unused = {}
-
     def open(self, run: RunGoal, rank: int) -> int | None:
         """A descriptor, of its own each time, for all that this rank prints; None where the spool cannot be written."""
-        descriptor = self._unused.get((run.generation, rank))
-        return os.dup(descriptor) if descriptor is not None else None
+        return self._places.open(run.generation, rank)
 
     def started(self) -> None:
         """The workers have their places."""
-        self._close_unused()
+        self._places.close_unused()
 
     def nudge(self) -> None:
         """Have the sender look now: somebody said his last words."""
@@ -171,7 +122,7 @@ class LogShipping:
 
     async def tail(self, generation: int, rank: int, limit_lines: int) -> tuple[str, ...]:
         """The last lines that a rank wrote, as far as they are still here."""
-        note = self._notes.get((generation, rank))
+        note = self._places.notes.get((generation, rank))
         if note is None:
             return ()
         try:
@@ -189,7 +140,7 @@ class LogShipping:
         """
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self._plan.stop_limit_s
-        self._close_unused()
+        self._places.close_unused()
         try:
             await self._desk.ask(self._end_all, SPOOL_LIMIT_S)
         except OSError as error:
@@ -209,7 +160,7 @@ class LogShipping:
             self._remove_sockets()
 
     def _end_all(self) -> None:
-        last = max((generation for generation, _ in self._notes), default=0)
+        last = max((generation for generation, _ in self._places.notes), default=0)
         spool.end_generation(self._folder, last)
         spool.end_launchers(self._folder, self._incarnation)
         spool.close(self._folder)
