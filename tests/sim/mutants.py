@@ -115,9 +115,7 @@ def _refunded_at_once(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_too_few(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda spec, candidates, before: right(
-        replace(spec, min_nodes=max(1, spec.min_nodes - 1)), candidates, before
-    )
+    return lambda spec, *others: right(replace(spec, min_nodes=max(1, spec.min_nodes - 1)), *others)
 
 
 MUTANTS: tuple[Mutant, ...] = (
