@@ -110,7 +110,7 @@ def host_reaches_past_module(wanted: Iterable[str]) -> list[str]:
 
 def sdk_beyond_formats(wanted: Iterable[str]) -> list[str]:
     """What the launcher imports of the worker SDK beyond the formats that both sides share."""
-    formats = ("page", "frames", "environment", "death_lock", "orders")
+    formats = ("page", "frames", "environment", "death_lock", "orders", "muster")
     return sorted(
         want
         for want in wanted

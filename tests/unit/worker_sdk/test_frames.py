@@ -18,6 +18,7 @@ from resurge.frames import (
     Hello,
     Listen,
     Milestone,
+    Mustered,
     Spared,
     Speaker,
     encode,
@@ -34,6 +35,7 @@ FRAMES = [
     Fired(SPEAKER, "step", 2, 1000, 77),
     Crashed(SPEAKER, "ValueError: x", 10_000, 78),
     Spared(SPEAKER),
+    Mustered(SPEAKER, "join", 2, "", 3, 60_000),
 ]
 
 

@@ -85,6 +85,11 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
     )
 
 
+def write_place(rank: int, world_size: int) -> None:
+    """A function that restarts in place has another rank now; what reads the variables is to see it."""
+    os.environ[RANK], os.environ[WORLD_SIZE] = str(rank), str(world_size)
+
+
 def _limits(found: Mapping[str, str]) -> GivenLimits:
     return GivenLimits(
         first_beat_s=_seconds(found, FIRST_BEAT_LIMIT_S, 0.0) or None,

@@ -25,6 +25,9 @@ _WHOLE_LIMIT = 1 << 64
 MILESTONES = ("process_group_ready", "checkpoint_restored", "first_step")
 """Kinds of milestone, in their usual order."""
 
+MUSTERED = ("join", "broken", "done")
+"""What a rank that restarts in place says of an iteration."""
+
 CONTROL_ACTIONS = ("exclude_this_node", "shutdown_workload")
 """What a worker may ask for."""
 
@@ -37,6 +40,7 @@ ROUTES: dict[str, str] = {
     "fired": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
     "crashed": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
     "spared": "",
+    "mustered": "",
 }
 """Which gRPC method carries a verb on from the launcher: one call per verb; empty: it ends at the launcher."""
 
@@ -144,6 +148,21 @@ class Spared:
 
 
 @dataclass(frozen=True, slots=True)
+class Mustered:
+    """This rank restarts in place: it has joined an iteration, says that it is broken, or has finished it."""
+
+    VERB: ClassVar[str] = "mustered"
+    speaker: Speaker
+    kind: str
+    iteration: int
+    sentence: str = ""
+    needed: int = 0
+    """To join: the smallest world to go on with; to finish: so many ranks are to."""
+    limit_ms: int = 0
+    """From the break of one iteration to the start of the next."""
+
+
+@dataclass(frozen=True, slots=True)
 class ControlAnswer:
     """What came of a wish."""
 
@@ -168,8 +187,8 @@ class ControlAnswer:
             raise FrameError(f"the answer is none: {error!r}") from error
 
 
-Frame = Hello | Milestone | Event | Control | Listen | Fired | Crashed | Spared
-_KINDS: tuple[type[Frame], ...] = (Hello, Milestone, Event, Control, Listen, Fired, Crashed, Spared)
+Frame = Hello | Milestone | Event | Control | Listen | Fired | Crashed | Spared | Mustered
+_KINDS: tuple[type[Frame], ...] = (Hello, Milestone, Event, Control, Listen, Fired, Crashed, Spared, Mustered)
 _FRAMES: dict[str, type[Frame]] = {kind.VERB: kind for kind in _KINDS}
 _SPEAKER_FIELDS = tuple(entry.name for entry in fields(Speaker))
 
@@ -261,12 +280,22 @@ def _news(kind: type[Frame], speaker: Speaker, record: dict[str, Any]) -> Frame:
         return Listen(speaker)
     if kind is Spared:
         return Spared(speaker)
+    if kind is Mustered:
+        return _mustered(speaker, record)
     if kind is Crashed:
         return Crashed(speaker, _text(record, "error"), _whole(record, "kill_in_ms"), _whole(record, "at_ns"))
     if kind is Fired:
         phase, left_ms = _text(record, "phase"), _whole(record, "left_ms")
         return Fired(speaker, phase, _whole(record, "number"), left_ms, _whole(record, "at_ns"))
     return Event(speaker, _text(record, "name"), _whole(record, "at_ns"), _event_fields(record.get("fields", {})))
+
+
+def _mustered(speaker: Speaker, record: dict[str, Any]) -> Mustered:
+    kind = _text(record, "kind")
+    if kind not in MUSTERED:
+        raise FrameError(f"kind is {kind!r}, one of {', '.join(MUSTERED)} is needed")
+    iteration, needed, limit_ms = (_whole(record, name) for name in ("iteration", "needed", "limit_ms"))
+    return Mustered(speaker, kind, iteration, _text(record, "sentence"), needed, limit_ms)
 
 
 def _whole(record: dict[str, Any], name: str) -> int:

@@ -12,6 +12,7 @@ from typing import Protocol, assert_never
 from resurge_launcher import gpu_memory
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.muster_state import MusterTell
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.gpu_memory import GpuMemoryReader
@@ -56,7 +57,7 @@ class Hands:
     post: Callable[[h.Event], None]
     now: Callable[[], Instant]
     leave: Callable[[h.ExitWith], None]
-    order: Callable[[OrderAbort], None]
+    order: Callable[[OrderAbort | MusterTell], None]
     warm: WarmStart | None = None
     marker: MarkerReader | None = None
     gpus: GpuMemoryReader | None = None
@@ -98,7 +99,7 @@ class Effects:
                 self._read_marker(action)
             case h.WriteLease() | h.Fence() | h.WriteStop():
                 self._mark_pages(action)
-            case h.TellFault() | OrderAbort():
+            case h.TellFault() | OrderAbort() | MusterTell():
                 self._tell(action)
             case h.ExitWith():
                 self._hands.leave(action)
@@ -280,8 +281,8 @@ class Effects:
             case _:
                 assert_never(action)
 
-    def _tell(self, action: h.TellFault | OrderAbort) -> None:
-        if isinstance(action, OrderAbort):
+    def _tell(self, action: h.TellFault | OrderAbort | MusterTell) -> None:
+        if isinstance(action, OrderAbort | MusterTell):
             self._hands.order(action)
             return
         team = self._team_of(action.generation)

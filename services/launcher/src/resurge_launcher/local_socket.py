@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from resurge.frames import (
@@ -27,10 +27,13 @@ from resurge.frames import (
     Hello,
     Listen,
     Milestone,
+    Mustered,
     Spared,
 )
+from resurge.muster import Answer
 from resurge.orders import Order
 from resurge_launcher.core.abort_state import AbortNotice
+from resurge_launcher.core.muster_state import MusterHeard, MusterTell
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
@@ -40,8 +43,8 @@ READ_BYTES = 16 * 1024
 CONNECTIONS_LIMIT = 4096
 NEWS_WORTH_MOST_S = 60.0
 KILL_IN_MOST_S = 86_400.0
-News = Fired | Crashed | Spared
-WorkerNews = GuardFired | LoopCrashed | CrashSpared
+News = Fired | Crashed | Spared | Mustered
+WorkerNews = GuardFired | LoopCrashed | CrashSpared | MusterHeard
 ORDERS_LIMIT_BYTES = 256 * 1024
 """A listener with so much unread is cut off: it is stopped, or no SDK of ours."""
 
@@ -63,6 +66,8 @@ class LocalSocket:
         self._tell = tell
         self._listeners: dict[asyncio.StreamWriter, int] = {}
         """With the generation of each."""
+        self._mustered: dict[asyncio.StreamWriter, int] = {}
+        """Of ranks that restart in place, the same."""
         self._server: asyncio.AbstractServer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -100,17 +105,17 @@ class LocalSocket:
             # whatever one worker said costs its own connection, never the launcher and the other workers
             log.event("worker_connection_failed", error=f"{type(error).__name__}: {error}")
 
-    def order(self, order: OrderAbort) -> None:
-        """Have all listeners of a generation abort; never waits for one."""
+    def order(self, order: OrderAbort | MusterTell) -> None:
+        """Have all listeners of a generation abort, or tell those that restart in place; never waits for one."""
+        if isinstance(order, MusterTell):
+            answer = Answer(order.kind, order.iteration, order.sentence[:TEXT_LIMIT], order.members)
+            told = _written(self._mustered, order.generation, answer.encoded())
+            log.event("mustered", generation=order.generation, what=order.kind, iteration=order.iteration, told=told)
+            return
         line = Order(order.generation, round(1000 * order.left_s), order.sentence[:TEXT_LIMIT], order.phase).encoded()
-        told = [writer for writer, generation in self._listeners.items() if generation == order.generation]
-        for writer in told:
-            if writer.transport.get_write_buffer_size() > ORDERS_LIMIT_BYTES:
-                writer.transport.abort()
-            else:
-                writer.write(line)
+        told = _written(self._listeners, order.generation, line)
         if told:
-            log.event("abort_ordered", generation=order.generation, listeners=len(told), sentence=order.sentence)
+            log.event("abort_ordered", generation=order.generation, listeners=told, sentence=order.sentence)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder = FrameDecoder()
@@ -123,6 +128,8 @@ class LocalSocket:
                     elif isinstance(frame, Listen):
                         self._listeners[writer] = frame.speaker.generation
                     else:
+                        if isinstance(frame, Mustered):
+                            self._mustered[writer] = frame.speaker.generation
                         self._take(frame)
         except FrameError as error:
             log.event("frame_refused", sentence=str(error))
@@ -130,16 +137,28 @@ class LocalSocket:
             pass
         finally:
             self._listeners.pop(writer, None)
+            self._mustered.pop(writer, None)
             writer.close()
 
     def _take(self, frame: Hello | Milestone | Event | News) -> None:
         match frame:
-            case Fired() | Crashed() | Spared():
+            case Fired() | Crashed() | Spared() | Mustered():
                 self._tell(_event_of(frame))
             case Hello() | Milestone():
                 self._on_news(frame.speaker.generation)
             case Event():
                 log.event("worker_event", name=frame.name, rank=frame.speaker.rank, **_plain(frame.fields))
+
+
+def _written(writers: Mapping[asyncio.StreamWriter, int], generation: int, line: bytes) -> int:
+    """Send it to those of a generation; gives their number."""
+    told = [writer for writer, known in writers.items() if known == generation]
+    for writer in told:
+        if writer.transport.get_write_buffer_size() > ORDERS_LIMIT_BYTES:
+            writer.transport.abort()
+        else:
+            writer.write(line)
+    return len(told)
 
 
 def _event_of(frame: News) -> WorkerNews:
@@ -152,6 +171,9 @@ def _event_of(frame: News) -> WorkerNews:
             return LoopCrashed(generation, rank, error, at, min(kill_in_ms / 1000, KILL_IN_MOST_S))
         case Spared():
             return CrashSpared(generation, rank)
+        case Mustered():
+            limit_s = frame.limit_ms / 1000
+            return MusterHeard(generation, rank, frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s)
 
 
 def _notice_of(fired: Fired) -> AbortNotice:

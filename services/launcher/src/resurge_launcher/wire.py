@@ -144,7 +144,7 @@ def _exit_to_proto(record: m.ExitRecord, times: Times) -> attach_pb2.ExitRecord:
         pid=record.pid,
         at=times.stamp(record.at),
         error=record.error[:ERROR_LIMIT_CHARACTERS],
-        ended_by_launcher=record.ended_by_launcher,
+        ended_by_launcher=record.ended_by_launcher or record.forgiven,  # no fault, either way
     )
     if record.exit_code is not None:
         proto.exit_code = record.exit_code

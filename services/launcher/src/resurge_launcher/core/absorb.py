@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from resurge_launcher.core import aborts, crashes, hangs, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, hangs, musters, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -25,6 +25,7 @@ from resurge_launcher.core.model import (
     Delayed,
     Exited,
     Exiting,
+    ExitRecord,
     Fault,
     Finished,
     LauncherState,
@@ -39,6 +40,7 @@ from resurge_launcher.core.model import (
     Teardown,
     TearingDown,
 )
+from resurge_launcher.core.muster_state import MusterHeard
 from resurge_launcher.core.observe import crew_of, teardown_of
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed
 from resurge_libs.core.ids import Generation
@@ -47,7 +49,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 
 FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.BeatAcked
-FromWorkers = h.PagesRead | h.Inspected | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared
+FromWorkers = h.PagesRead | h.Inspected | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared | MusterHeard
 Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
 BEAT, MILESTONE, TICK = Because(Reason.BEAT), Because(Reason.MILESTONE), Because(Reason.TICK)
 PAUSE_GRACE_LIMIT_S = 60.0
@@ -60,9 +62,9 @@ SUPERSEDED_EXIT_CODE = 1
 
 def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> Outcome:
     """The state with the event's facts in it."""
-    match event:  # what comes often stands first
-        case h.PagesRead() | h.Inspected() | h.MarkerRead() | GuardFired() | LoopCrashed() | CrashSpared():
-            return _looked(state, event, rules, now)
+    if isinstance(event, FromWorkers):  # what comes often stands first
+        return _looked(state, event, rules, now)
+    match event:
         case h.Tick():
             return _tick(state, rules, now)
         case h.BeatAcked() | h.DesiredReceived() | h.StreamUp() | h.StreamLost() | h.Refused():
@@ -199,6 +201,8 @@ def _exited(state: LauncherState, event: h.WorkerExited, now: Instant) -> Outcom
     crew, record = crews.ended(crew, event)
     if record is None:
         return _late(state, f"the end of local rank {event.local_rank} is known")
+    if record.forgiven and isinstance(state.phase, Running):
+        return _bereaved(state, crew, record, now)
     if crews.failure(record) is not None:
         crew = crashes.ended(crew, record.rank)
     state, actions = with_crew(state, crew, now)
@@ -211,11 +215,21 @@ def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
     if crew is None or crew.generation != end.generation:
         return _late(state, f"pid {end.pid} of generation {end.generation} is at its end late")
     crew, record = crews.dying(crew, end)
+    if record is not None and record.forgiven and isinstance(state.phase, Running):
+        return _bereaved(state, crew, record, now)
     because = crews.failure(record) if record is not None else None
     if record is None or because is None:
         return _late(state, f"the end of local rank {end.local_rank} is known, or no fault and still to be reaped")
     state, actions = with_crew(state, crashes.ended(crew, record.rank), now)
     return state, actions, because
+
+
+def _bereaved(state: LauncherState, crew: Crew, record: ExitRecord, now: Instant) -> Outcome:
+    """A worker has ended that the others go on without."""
+    because = crews.end_of(record)
+    crew, told = musters.bereaved(crew, record.rank, because.sentence, now)
+    tell = h.TellFault(crew.generation, because, record.rank, record)
+    return replace(state, phase=Running(crew)), (*told, *((tell,) if told else ())), because
 
 
 def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherState, tuple[h.Action, ...]]:
@@ -237,6 +251,8 @@ def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherS
 def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant) -> Outcome:
     if isinstance(event, GuardFired):
         return aborts.fired(state, event, now)
+    if isinstance(event, MusterHeard):
+        return musters.heard(state, event, now)
     if isinstance(event, (LoopCrashed, CrashSpared)):
         return crashes.heard(state, event)
     if isinstance(event, h.PagesRead):
@@ -353,7 +369,7 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
     reason = TICK
     match state.phase:
         case Running(crew):
-            crew, before = crashes.over(aborts.over(crew, now), now), crew
+            crew, before = musters.overdue(crashes.over(aborts.over(crew, now), now), now), crew
             state = state if crew is before else replace(state, phase=Running(crew))
             looks_until = hangs.due_at(crew)
             if looks_until is not None and now >= looks_until:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from signal import SIGINT, Signals
 from typing import assert_never
 
+from resurge_launcher.core import musters
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.happenings import Process, WorkerExited
 from resurge_launcher.core.model import (
@@ -67,7 +68,7 @@ def ended(crew: Crew, event: WorkerExited) -> tuple[Crew, ExitRecord | None]:
             case Ended():
                 return crew, None
             case Awaited() | Alive():
-                record = _record(worker, event)
+                record = musters.forgiven(crew, _record(worker, event))
                 return crew.with_worker(replace(worker, state=Ended(record))), record
             case Dying(early):
                 record = _settled(early, _record(worker, event))
@@ -87,8 +88,8 @@ def dying(crew: Crew, end: WorkerExited) -> tuple[Crew, ExitRecord | None]:
             case Dying() | Ended():
                 return crew, None
             case Awaited() | Alive():
-                record = _record(worker, end)
-                if failure(record) is None:
+                record = musters.forgiven(crew, _record(worker, end))
+                if failure(record) is None and not record.forgiven:
                     return crew, None
                 return crew.with_worker(replace(worker, state=Dying(record))), record
             case _:
@@ -99,12 +100,14 @@ def dying(crew: Crew, end: WorkerExited) -> tuple[Crew, ExitRecord | None]:
 def _settled(early: ExitRecord, late: ExitRecord) -> ExitRecord:
     """What the reaping says, but since the earlier moment; whatever was known then and is missing now stays."""
     last_step = late.last_step if late.last_step is not None else early.last_step
-    return replace(late, at=min(early.at, late.at), last_step=last_step, error=late.error or early.error)
+    return replace(
+        late, at=min(early.at, late.at), last_step=last_step, error=late.error or early.error, forgiven=early.forgiven
+    )
 
 
 def _with_claim(crew: Crew, early: ExitRecord, late: ExitRecord) -> Crew:
     """The crew with the fault that was acted upon, where the reaping tells of another end: a fault is never lost."""
-    if (early.exit_code, early.signal) == (late.exit_code, late.signal):
+    if (early.exit_code, early.signal) == (late.exit_code, late.signal) or early.forgiven:
         return crew
     because = failure(early)
     assert because is not None, "only a fault is known early"
@@ -327,8 +330,13 @@ def is_writing_checkpoint(crew: Crew, now: Instant) -> bool:
 
 def failure(record: ExitRecord) -> Because | None:
     """What is wrong with an end; None for exit code 0 and for ends that the launcher itself brought about."""
-    if record.succeeded or record.ended_by_launcher:
+    if record.succeeded or record.ended_by_launcher or record.forgiven:
         return None
+    return end_of(record)
+
+
+def end_of(record: ExitRecord) -> Because:
+    """What an end was, as a fault would say it."""
     step = f" after step {record.last_step}" if record.last_step is not None else ""
     who = f"rank {record.rank} (pid {record.pid})"
     if record.signal is not None:

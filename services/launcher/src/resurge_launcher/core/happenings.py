@@ -17,6 +17,7 @@ from resurge_launcher.core.model import (
     Span,
     StoreOffer,
 )
+from resurge_launcher.core.muster_state import MusterHeard, MusterTell
 from resurge_launcher.core.reclaim import GpuReading, Reclaim
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.end_cause import EndCause
@@ -195,6 +196,7 @@ Event = (
     | Tick
     | GuardFired
     | LoopCrashed
+    | MusterHeard
     | CrashSpared
 )
 
@@ -390,4 +392,5 @@ Action = (
     | ExitWith
     | SendObserved
     | OrderAbort
+    | MusterTell
 )

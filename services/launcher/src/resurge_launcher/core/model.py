@@ -14,6 +14,7 @@ from resurge_launcher.core.draining import NOT_STOPPING, Goodbye, Notice, Stop
 from resurge_launcher.core.findings import Captures, Inspection
 from resurge_launcher.core.goals import NO_ATTEMPT, NO_GENERATION, NO_INCIDENT, Goal, RunGoal
 from resurge_launcher.core.ladders import Ladder
+from resurge_launcher.core.muster_state import Muster
 from resurge_launcher.core.readings import NOT_WATCHED
 from resurge_launcher.core.readings import Milestone as Milestone
 from resurge_launcher.core.readings import MilestoneKind as MilestoneKind
@@ -86,6 +87,8 @@ class ExitRecord:
     last_step: int | None = None
     error: str = ""
     ended_by_launcher: bool = False
+    forgiven: bool = False
+    """The others go on in place without it: no fault."""
 
     @property
     def succeeded(self) -> bool:
@@ -156,6 +159,8 @@ class Crew:
     stop: Stop = NOT_STOPPING
     aborts: Aborts = NO_ABORTS
     condemned: tuple[Condemned, ...] = ()
+    muster: Muster | None = None
+    """Of workers that restart in place."""
     inspection: Inspection | None = None
     """The look at its workers that a silence has brought."""
 

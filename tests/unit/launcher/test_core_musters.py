@@ -1,0 +1,127 @@
+"""Workers that restart in place: who is gathered, what is forgiven, and when the launcher restarts after all."""
+
+from __future__ import annotations
+
+from signal import SIGKILL
+
+import pytest
+
+from resurge_launcher.core import happenings as h
+from resurge_launcher.core.muster_state import MusterHeard, MusterTell
+from resurge_libs.core.ids import Generation, Rank
+from resurge_libs.core.reasons import Reason
+from tests.unit.launcher.core_world import Node, of
+
+G1 = Generation(1)
+LIMIT_S = 20.0
+
+
+def node(**changed: object) -> Node:
+    made = Node().running(1, **{"world_size": 2, "base_rank": 0, **changed})
+    made.feed(h.BeatAcked(made.now, 600.0))
+    return made
+
+
+def say(n: Node, rank: int, kind: str, iteration: int = 0, needed: int = 1) -> list[tuple[str, int, tuple[int, ...]]]:
+    heard = MusterHeard(G1, Rank(rank), kind, iteration, "why", needed, LIMIT_S)
+    return told(n.feed(heard))
+
+
+def told(actions: list[h.Action]) -> list[tuple[str, int, tuple[int, ...]]]:
+    return [(a.kind, a.iteration, tuple(a.members)) for a in of(actions, MusterTell)]
+
+
+def running(min_world: int = 1, **changed: object) -> Node:
+    n = node(**changed)
+    assert say(n, 0, "join", needed=min_world) == []
+    assert say(n, 1, "join", needed=min_world) == [("start", 0, (0, 1))]
+    return n
+
+
+def test_an_iteration_starts_when_all_have_joined_and_ends_when_all_have_finished():
+    n = running()
+    assert say(n, 0, "done", needed=2) == []
+    assert say(n, 1, "done", needed=2) == [("over", 0, ())]
+    n.exits(0, code=0)
+    n.exits(1, code=0)
+    assert n.phase == "Finished"
+
+
+def test_the_first_word_breaks_an_iteration_for_all_and_the_next_starts_with_all():
+    n = running()
+    assert say(n, 1, "broken") == [("interrupt", 0, ())]
+    assert say(n, 0, "broken") == [], "a consequence"
+    assert say(n, 0, "join", 1) == []
+    assert say(n, 1, "join", 1) == [("start", 1, (0, 1))]
+    assert n.phase == "Running"
+
+
+def test_a_death_is_forgiven_and_the_others_go_on_without_it():
+    n = running()
+    fresh = n.exits(1, signal=SIGKILL)
+    assert told(fresh) == [("interrupt", 0, ())] and n.phase == "Running"
+    (shown,) = of(fresh, h.TellFault)
+    assert shown.rank == 1 and shown.because.code is Reason.WORKER_SIGNAL, "people are told all the same"
+    assert say(n, 0, "join", 1) == [("start", 1, (0,))]
+    assert say(n, 0, "done", 1, needed=1) == [("over", 1, ())]
+    n.exits(0, code=0)
+    assert n.phase == "Finished"
+
+
+def test_a_death_that_is_known_only_after_its_consequence_does_not_stop_the_gathering():
+    n = running()
+    say(n, 0, "broken")
+    assert say(n, 0, "join", 1) == []
+    assert told(n.exits(1, signal=SIGKILL)) == [("start", 1, (0,))]
+
+
+def test_a_death_known_twice_counts_once():
+    n = running()
+    end = h.WorkerExited(G1, 1, 1001, n.now, signal=SIGKILL)
+    assert told(n.feed(h.WorkerDying(end))) == [("interrupt", 0, ())]
+    assert told(n.feed(end)) == [] and n.phase == "Running"
+    assert say(n, 0, "join", 1) == [("start", 1, (0,))]
+
+
+@pytest.mark.parametrize("before", ["never joined", "too few", "over", "an ordinary end"])
+def test_a_death_is_a_fault_as_ever_where_nobody_goes_on_in_place(before: str):
+    n = node() if before == "never joined" else running(min_world=2 if before == "too few" else 1)
+    if before == "over":
+        say(n, 0, "done", needed=1)
+    if before == "an ordinary end":
+        n.exits(0, code=0)
+    n.exits(1, signal=SIGKILL)
+    assert n.phase == "TearingDown"
+
+
+def test_who_does_not_come_back_in_time_is_at_fault_and_the_launcher_restarts():
+    n = running()
+    say(n, 1, "broken")
+    say(n, 1, "join", 1)
+    n.move(LIMIT_S - 0.1)
+    assert n.phase == "Running"
+    fresh = n.move(0.2)
+    assert n.phase == "TearingDown"
+    observed = of(fresh, h.SendObserved)[0].observed
+    assert [(f.rank, f.because.code) for f in observed.faults] == [(0, Reason.WORKER_HUNG)]
+
+
+def test_a_world_on_several_nodes_is_left_to_the_launchers():
+    n = node(world_size=8)
+    assert say(n, 0, "join") == [("refused", 0, ())]
+    n.exits(1, signal=SIGKILL)
+    assert n.phase == "TearingDown"
+
+
+@pytest.mark.parametrize("kind", ["join", "broken", "done"])
+def test_words_about_another_iteration_change_nothing(kind: str):
+    n = running()
+    before = n.state
+    assert say(n, 0, kind, 5, needed=1) == [] or kind == "done"
+    assert n.state == before or kind == "done"
+    assert not n.feed(MusterHeard(Generation(7), Rank(0), kind, 0))
+
+
+def test_an_iteration_is_not_over_by_words_about_another():
+    n = running()
+    assert say(n, 0, "done", 3, needed=1) == []

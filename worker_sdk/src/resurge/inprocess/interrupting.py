@@ -1,0 +1,80 @@
+"""Getting the main thread out of a function: its groups are aborted, and it is raised into where it runs Python code.
+
+Decides when the function counts as left. A thread that is inside `atomic()` is let finish that first. Effects: aborts,
+an exception in another thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Iterator
+
+from resurge.guards.abort_work import AbortWork
+from resurge.guards.groups import Abortable
+
+PAUSE_S = 0.05
+"""What an abort alone is given; then, and as often again, the exception is raised."""
+
+
+class RankShouldRestart(BaseException):
+    """The function is to be left and called again; a function must not catch it for good."""
+
+
+class Attempt:
+    """One call of the function on the thread that makes this."""
+
+    def __init__(self, iteration: int) -> None:
+        self.iteration = iteration
+        self.groups: list[Abortable] = []
+        self.sentence = ""
+        """Why it was interrupted; empty while it was not."""
+        self._thread = threading.get_ident()
+        self._atomic = threading.RLock()
+        self._lock = threading.Lock()
+        self._inside = True
+        self._left = threading.Event()
+        self._driver: threading.Thread | None = None
+
+    def interrupt(self, iteration: int, sentence: str) -> None:
+        """Have the function left; on another thread, and once."""
+        with self._lock:
+            if iteration != self.iteration or self._driver is not None or not self._inside:
+                return
+            self.sentence = sentence or "interrupted"
+            self._driver = threading.Thread(target=self._drive, name="resurge-interrupt", daemon=True)
+            self._driver.start()
+
+    @contextlib.contextmanager
+    def atomic(self) -> Iterator[None]:
+        """What is done inside is done whole: no exception is raised into it, and its groups are not aborted."""
+        with self._atomic:
+            yield
+
+    def left(self) -> None:
+        """The function has been left, however; after this no exception is raised any more."""
+        while True:
+            try:
+                self._inside = False
+                self._left.set()
+                with self._lock:
+                    driver = self._driver
+                if driver is not None:
+                    driver.join()
+                for _ in range(1000):  # what was raised in the last moment arrives here
+                    pass
+                return
+            except RankShouldRestart:
+                continue
+
+    def _drive(self) -> None:
+        with self._atomic:
+            work = AbortWork(lambda: None, tuple(self.groups))
+            work.start()
+        while not self._left.wait(PAUSE_S):
+            with self._atomic:
+                if self._inside:
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(self._thread), ctypes.py_object(RankShouldRestart)
+                    )

@@ -1,0 +1,93 @@
+"""A rank's line to its launcher while its function restarts in place. Decides nothing. Effects: a socket, a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from resurge.environment import WorkerEnvironment
+from resurge.frames import TEXT_LIMIT, FrameError, Hello, Mustered, Speaker, encode, whole_text
+from resurge.muster import BROKEN, DONE, INTERRUPT, JOIN, Answer, AnswerDecoder
+
+READ_BYTES = 16 * 1024
+
+
+class LineLost(ConnectionError):
+    """The launcher is gone, or does not answer."""
+
+
+class Line:
+    """Says how far this rank is, and hears when to start, when to leave, and when it is over."""
+
+    def __init__(self, told: WorkerEnvironment, on_interrupt: Callable[[int, str], None]) -> None:
+        """Connect; raises OSError."""
+        self._speaker = Speaker(os.getpid(), told.rank, told.generation, told.traceparent)
+        self._on_interrupt = on_interrupt
+        self._changed = threading.Condition()
+        self._answers: list[Answer] = []
+        self._lost = ""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(told.socket)
+        self._socket.sendall(encode(Hello(self._speaker)))
+        threading.Thread(target=self._hear, name="resurge-inprocess", daemon=True).start()
+
+    def join(self, iteration: int, min_world: int, limit_s: float) -> None:
+        """This rank is ready for the iteration."""
+        limit_ms = round(1000 * limit_s)
+        self._say(Mustered(self._speaker, JOIN, iteration, needed=min_world, limit_ms=limit_ms))
+
+    def broken(self, iteration: int, sentence: str) -> None:
+        """The iteration failed here."""
+        self._say(Mustered(self._speaker, BROKEN, iteration, whole_text(sentence)[:TEXT_LIMIT]))
+
+    def done(self, iteration: int, needed: int) -> None:
+        """This rank has finished the iteration, one of so many that are to."""
+        self._say(Mustered(self._speaker, DONE, iteration, needed=needed))
+
+    def answer_to(self, iteration: int, kinds: tuple[str, ...], limit_s: float | None = None) -> Answer:
+        """The first answer about the iteration of one of these kinds. Raises LineLost, TimeoutError."""
+        until = None if limit_s is None else time.monotonic() + limit_s
+        with self._changed:
+            while True:
+                found = next((a for a in self._answers if a.iteration == iteration and a.kind in kinds), None)
+                if found is not None:
+                    return found
+                if self._lost:
+                    raise LineLost(self._lost)
+                left_s = None if until is None else until - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    raise TimeoutError(f"no answer about iteration {iteration} within {limit_s:g} s")
+                self._changed.wait(left_s)
+
+    def close(self) -> None:
+        """Nothing more is said or heard."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _say(self, frame: Mustered) -> None:
+        try:
+            self._socket.sendall(encode(frame))
+        except OSError as error:
+            raise LineLost(f"the launcher cannot be told: {error}") from error
+
+    def _hear(self) -> None:
+        decoder, why = AnswerDecoder(), "the launcher closed the line"
+        try:
+            while data := self._socket.recv(READ_BYTES):
+                for answer in decoder.feed(data):
+                    with self._changed:
+                        self._answers = [a for a in self._answers if a.iteration >= answer.iteration - 1]
+                        self._answers.append(answer)
+                        self._changed.notify_all()
+                    if answer.kind == INTERRUPT:
+                        self._on_interrupt(answer.iteration, answer.sentence)
+        except (OSError, FrameError) as error:
+            why = str(error)
+        with self._changed:
+            self._lost = why
+            self._changed.notify_all()

@@ -1,0 +1,235 @@
+"""The wrapper of a training function: join, run, and after a fault leave, tidy up, check, and join again.
+
+Decides what becomes of this rank's error: an `Exception` breaks the iteration for all and is restarted from; what is
+none of those, `RestartAbort`, and a failed health check end this process, and the others go on without it. Ranks are
+given by a pure function from who is left. Effects: the environment's RANK and WORLD_SIZE, process groups, the line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+from resurge import environment
+from resurge.environment import WorkerEnvironment, read_environment
+from resurge.guards.bounds import teardown_within
+from resurge.guards.groups import Abortable
+from resurge.inprocess.assignment import Assign, shift_ranks
+from resurge.inprocess.interrupting import Attempt, RankShouldRestart
+from resurge.inprocess.line import Line, LineLost
+from resurge.muster import INTERRUPT, OVER, REFUSED, START
+from resurge.worker_session import session
+
+TEARDOWN_S = 5.0
+"""Of the groups of one iteration."""
+_log = logging.getLogger("resurge")
+R = TypeVar("R")
+
+
+class RestartAbort(Exception):
+    """Raised by the function: do not restart from this in place."""
+
+
+@dataclass
+class Call:
+    """One call of the function, as its argument `call` where it has one."""
+
+    iteration: int
+    rank: int
+    world_size: int
+    initial_rank: int
+    _attempt: Attempt
+    _store: str = ""
+    _group: Any = field(default=None, repr=False)
+
+    def init_process_group(self, backend: str = "gloo", timeout_s: float = 600.0) -> Any:
+        """Make the default process group of this iteration, fresh, and abort it when the iteration is interrupted.
+
+        Gives the guard's group: `GlooGroup` or `TorchGroup`. Its store is a file in memory, which no rank serves.
+        """
+        import torch.distributed as distributed
+
+        from resurge.guards.torch_groups import abortable, open_gloo
+
+        def make() -> None:
+            limit = timedelta(seconds=timeout_s)
+            if not self._store:
+                distributed.init_process_group(backend, timeout=limit)
+                return
+            store = cast(Any, distributed).FileStore(f"{self._store}-{self.iteration}", self.world_size)
+            rank, size = self.rank, self.world_size
+            distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
+
+        if backend == "gloo":
+            self._group = open_gloo(make)
+        else:
+            make()
+            self._group = abortable(distributed.group.WORLD)
+        self.add(self._group)
+        return self._group
+
+    def add(self, group: Abortable) -> None:
+        """Abort this too when the iteration is interrupted."""
+        self._attempt.groups.append(group)
+
+    def atomic(self) -> contextlib.AbstractContextManager[None]:
+        """For what must be done whole, as putting a checkpoint in place: no restart interrupts it."""
+        return self._attempt.atomic()
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """How a function is restarted in place; a decorator."""
+
+    min_world_size: int = 1
+    """With fewer left the launcher restarts."""
+    active_world_size: int | None = None
+    """So many ranks run the function; the others are in reserve. None: all."""
+    assign: Assign = shift_ranks
+    max_iterations: int | None = None
+    finalize: Callable[[], object] | None = None
+    """After the function was left, before the health check: lets go of what it held."""
+    health_check: Callable[[], object] | None = None
+    """Raises where this rank can go on no more."""
+    limit_s: float = 60.0
+    """From a fault to the next start; then the launcher restarts."""
+
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R | None]:
+        """The function, restarted in place; None on a rank that ends in reserve."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> R | None:
+            return _Run(self, functools.partial(function, *args, **kwargs), _takes_call(function)).run()
+
+        return run
+
+
+class _Run:
+    """One run of a wrapped function, over all its iterations."""
+
+    def __init__(self, plan: Wrapper, function: Callable[..., Any], takes_call: bool) -> None:
+        self._plan, self._function, self._takes_call = plan, function, takes_call
+        self._told: WorkerEnvironment = read_environment()
+        self._order: list[int] = list(range(self._told.world_size))
+        self._attempt: Attempt | None = None
+
+    def run(self) -> Any:
+        """Until an iteration is over; without a launcher there is one."""
+        if not session().armed or not self._told.socket:
+            return self._alone()
+        try:
+            line = Line(self._told, self._interrupt)
+        except OSError as error:
+            _log.warning("resurge: no restart in place, the launcher cannot be reached: %s", error)
+            return self._alone()
+        try:
+            return self._iterate(line)
+        finally:
+            line.close()
+
+    def _alone(self) -> Any:
+        attempt = Attempt(0)
+        return self._call(Call(0, self._told.rank, self._told.world_size, self._told.rank, attempt))
+
+    def _iterate(self, line: Line) -> Any:
+        iteration, last_error = 0, None
+        while True:
+            line.join(iteration, self._plan.min_world_size, self._plan.limit_s)
+            answer = line.answer_to(iteration, (START, REFUSED))
+            if answer.kind == REFUSED:
+                _log.warning("resurge: no restart in place: %s", answer.sentence)
+                return self._alone()
+            self._order = self._plan.assign(self._order, answer.members, self._plan.active_world_size or 0)
+            is_over, result, last_error = self._once(line, iteration)
+            self._let_go(last_error)
+            if is_over:
+                return result
+            self._ready_again()
+            iteration += 1
+            if self._plan.max_iterations is not None and iteration >= self._plan.max_iterations:
+                raise last_error or RestartAbort(f"{iteration} iterations have failed")
+
+    def _once(self, line: Line, iteration: int) -> tuple[bool, Any, Exception | None]:
+        """Whether it is over, what the function gave, and its error."""
+        active = min(self._plan.active_world_size or len(self._order), len(self._order))
+        rank, me = self._order.index(self._told.rank), self._told.rank
+        result, error = None, None
+        if rank < active:
+            environment.write_place(rank, active)
+            attempt = self._attempt = Attempt(iteration)
+            result, error = self._guarded(Call(iteration, rank, active, me, attempt, self._store))
+            if not attempt.sentence and error is None:
+                line.done(iteration, active)
+            elif not attempt.sentence:
+                line.broken(iteration, f"{type(error).__name__}: {error}")
+            if isinstance(error, RestartAbort):
+                raise error
+        answer = line.answer_to(iteration, (OVER, INTERRUPT))
+        if answer.kind == OVER:
+            return True, result, None
+        _log.warning("resurge: iteration %d of rank %d ends: %s", iteration, me, answer.sentence)
+        return False, None, error
+
+    def _guarded(self, call: Call) -> tuple[Any, Exception | None]:
+        attempt = call._attempt
+        result: Any = None
+        error: Exception | None = None
+        try:
+            result = self._call(call)
+        except RankShouldRestart:
+            pass
+        except Exception as raised:  # task root: the function's own error, or what an abort made of it
+            error = raised
+        finally:
+            attempt.left()
+        return result, error
+
+    def _call(self, call: Call) -> Any:
+        return self._function(call=call) if self._takes_call else self._function()
+
+    def _interrupt(self, iteration: int, sentence: str) -> None:
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.interrupt(iteration, sentence)
+
+    @property
+    def _store(self) -> str:
+        return os.path.join(os.path.dirname(self._told.page), "inprocess")
+
+    def _let_go(self, error: Exception | None) -> None:
+        """Of the groups that the iteration has made: they end with it."""
+        if error is not None:
+            error.__traceback__ = None  # its frames hold the group
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            for group in attempt.groups:
+                group.abort()
+            attempt.groups.clear()
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            teardown_within(distributed.destroy_process_group, TEARDOWN_S, "the groups of an iteration")
+
+    def _ready_again(self) -> None:
+        """Raises what the plan's own hooks raise: then this rank is gone on without."""
+        if self._plan.finalize is not None:
+            self._plan.finalize()
+        gc.collect()
+        if self._plan.health_check is not None:
+            self._plan.health_check()
+
+
+def _takes_call(function: Callable[..., Any]) -> bool:
+    import inspect
+
+    return "call" in inspect.signature(function).parameters
+
+
+__all__ = ["Call", "LineLost", "RestartAbort", "Wrapper"]
