@@ -80,6 +80,9 @@ class Backlog:
     sources: dict[str, Source] = field(default_factory=dict)
     gap_bytes: int = 0
     gap_lines: int = 0
+    _is_tight: bool = False
+    _left: dict[str, SpoolNote] = field(default_factory=dict)
+    """Durable elsewhere, and could not be removed yet."""
     _opened: dict[str, int] = field(default_factory=dict)
     """Descriptors by source, the one used last at the end."""
 
@@ -88,8 +91,9 @@ class Backlog:
         names = set(os.listdir(self.folder)) if self.folder.is_dir() else set()
         for name in names:
             stem = name.removesuffix(spool.NOTE)
-            if name.endswith(spool.NOTE) and stem not in self.sources:
+            if name.endswith(spool.NOTE) and stem not in self.sources and stem not in self._left:
                 self._take_up(stem)
+        self._remove_left()
         for stem, source in list(self.sources.items()):
             # the end first: what was written before it is then in the size
             source.has_ended = source.has_ended or stem + spool.END in names
@@ -118,7 +122,15 @@ class Backlog:
     def _drop(self, name: str, source: Source) -> None:
         self._shut(name)
         del self.sources[name]
-        spool.remove(self.folder, source.note)
+        self._left[name] = source.note
+        self._remove_left()
+
+    def _remove_left(self) -> None:
+        """As on a disk that is read-only for now."""
+        for name, note in list(self._left.items()):
+            with contextlib.suppress(OSError):
+                spool.remove(self.folder, note)
+                del self._left[name]
 
     def _shut(self, name: str) -> None:
         descriptor = self._opened.pop(name, None)
@@ -218,18 +230,24 @@ class Backlog:
         """What the spool holds that is not durable elsewhere."""
         return sum(source.size - source.durable for source in self.sources.values())
 
-    def make_room(self) -> None:
-        """Give up the oldest of the longest backlog while the spool is over its limit, or its disk nearly full."""
+    def make_room(self) -> bool:
+        """Give up the oldest of the longest backlog while the spool is over its limit, or its disk nearly full.
+
+        Whether there is so little room left that it has to be looked at often. Raises OSError.
+        """
         while (why := self._too_much()) and (source := self._longest()) is not None:
             self._give_up(source, why)
+        return self._is_tight
 
     def _too_much(self) -> str:
         held = sum(self._could_go(source) for source in self.sources.values())
+        self._is_tight = held > self.rules.limit_bytes // 2
         if held > self.rules.limit_bytes:
             return f"the spool held {held} bytes, {self.rules.limit_bytes} are allowed"
         room = os.statvfs(self.folder)
         free, total = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
         reserve = min(self.rules.reserve_bytes, total // 10)
+        self._is_tight = self._is_tight or free < 4 * reserve
         if held and free < reserve:
             return f"the spool's disk had {free} bytes left, {reserve} are kept for the workers"
         return ""

@@ -44,7 +44,7 @@ POLL_S = 0.02
 IDLE_POLL_S = 0.1
 """Between two looks at a spool in which nothing has happened for a while."""
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 2.0
-ROOM_EVERY_S = 1.0
+ROOM_EVERY_S, ROOM_TIGHT_S = 1.0, 0.05
 ORPHAN_IDLE_S = 10.0
 """A sender whose launcher is gone ends after so long with nothing to send: no worker outlives its launcher."""
 EXIT_DONE = 0
@@ -63,7 +63,6 @@ class Shipper:
         self._under_way: dict[str, int] = {}
         """Bytes of each source that were sent on this stream and are not durable."""
         self._window_bytes = WINDOW_BYTES
-        self._room_at = 0.0
         self._trouble = ""
         self.lifeline = Lifeline()
         self._stopped = threading.Event()
@@ -80,6 +79,7 @@ class Shipper:
         """
         give_up_at = None if limit_s is None else time.monotonic() + limit_s
         wait_s = AGAIN_FIRST_S
+        threading.Thread(target=self._keep_room, name="resurge-log-room", daemon=True).start()
         while not self._is_done(once):
             if (
                 self._stopped.is_set()
@@ -91,7 +91,6 @@ class Shipper:
                 wait_s = AGAIN_FIRST_S
             if self._is_done(once):
                 break
-            self._keep_room()
             self._stopped.wait(wait_s * random.uniform(0.5, 1.0))
             wait_s = min(wait_s * 2, AGAIN_MAX_S)
         return EXIT_DONE
@@ -150,7 +149,6 @@ class Shipper:
                 return
             if self.lifeline.is_over:
                 return  # the loop outside ends; where the stream hangs, the lifeline does
-            self._keep_room()
             if self._nudged.wait(idle_s):
                 self._nudged.clear()
             idle_s = min(idle_s * 1.2, IDLE_POLL_S)
@@ -238,16 +236,17 @@ class Shipper:
     # --- room and trouble ---
 
     def _keep_room(self) -> None:
-        if time.monotonic() < self._room_at:
-            return
-        self._room_at = time.monotonic() + ROOM_EVERY_S
-        with self._lock, contextlib.suppress(OSError):
-            self._backlog.scan()
-            before = self._backlog.gap_bytes
-            self._backlog.make_room()
-            lost = self._backlog.gap_bytes - before
-        if lost:
-            log.event("logs_given_up", bytes=lost, lines_in_all=self._backlog.gap_lines, spool=str(self._folder))
+        """By a thread of its own: workers print on while a stream, or whoever should take it, hangs."""
+        while True:
+            lost, is_tight = 0, False
+            with self._lock, contextlib.suppress(OSError):
+                self._backlog.scan()
+                before = self._backlog.gap_bytes
+                is_tight = self._backlog.make_room()
+                lost = self._backlog.gap_bytes - before
+            if lost:
+                log.event("logs_given_up", bytes=lost, lines_in_all=self._backlog.gap_lines, spool=str(self._folder))
+            time.sleep(ROOM_TIGHT_S if is_tight else ROOM_EVERY_S)
 
     def _told_trouble(self, sentence: str) -> None:
         if sentence != self._trouble:

@@ -1,0 +1,266 @@
+"""A real job trains on whatever becomes of the disk of its log files, or of its spool; logging resumes with it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from resurge_launcher.pages import remove_pages
+from resurge_libs.testing import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+MNT_DETACH, MS_RDONLY, MS_REMOUNT = 2, 1, 32
+LIMIT_S = 60
+LIBC = ctypes.CDLL(None, use_errno=True)
+STEPS = 40
+"""Steps in which training has plainly gone on."""
+PROGRAM = """
+import os, sys, time
+folder, size = sys.argv[1], int(sys.argv[2])
+cycle, step = int(os.environ["RESURGE_CYCLE"]), 0
+while not os.path.exists(f"{folder}/finish"):
+    print("cycle", cycle, "step", step, "x" * size)
+    step += 1
+    with open(f"{folder}/step.new", "w") as file:
+        file.write(f"{cycle} {step}")
+    os.rename(f"{folder}/step.new", f"{folder}/step")
+    if os.path.exists(f"{folder}/crash-{cycle}"):
+        sys.exit(7)
+    time.sleep(0.02)
+print("cycle", cycle, "has", step, "steps")
+"""
+
+
+class Job:
+    """One worker that prints a line per step, its launcher, and disks that are broken and mended meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run_dir = Path(tempfile.mkdtemp(prefix="rs-"))
+        self.out, self.spool = folder / "out", folder / "spool"
+        self._mounts: list[Path] = []
+        self._fuse: list[int] = []
+        self._launcher: subprocess.Popen[bytes] | None = None
+
+    def start(self, size: int = 80, *more: str) -> None:
+        (self.folder / "train.py").write_text(PROGRAM)
+        words = ["run", "--warm", "off", "--nproc-per-node", "1", "--max-restarts", "5"]
+        words += ["--run-dir", str(self.run_dir), "--state-dir", str(self.folder / "state")]
+        words += ["--log-spool-dir", str(self.spool), "--applog-prefix", str(self.out / "app.log"), *more]
+        words += [str(self.folder / "train.py"), str(self.folder), str(size)]
+        with (self.folder / "launcher.log").open("wb") as log:
+            self._launcher = subprocess.Popen(
+                [sys.executable, "-m", "resurge_launcher", *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """Cycle and step."""
+        with contextlib.suppress(OSError, ValueError):
+            cycle, step = (self.folder / "step").read_text().split()
+            return int(cycle), int(step)
+        return 0, 0
+
+    def trains_on(self, cycle: int = 0) -> None:
+        """So many more steps, in this cycle."""
+        wait_until(lambda: self.at[0] == cycle and self.at[1] > 0, LIMIT_S, f"cycle {cycle}")
+        upto = self.at[1] + STEPS
+        wait_until(lambda: self.at >= (cycle, upto), LIMIT_S, "training that goes on")
+        assert self.at[0] == cycle, "the job was restarted"
+
+    def crash(self) -> None:
+        """The worker fails, and the next cycle begins."""
+        (self.folder / f"crash-{self.at[0]}").touch()
+
+    def said(self) -> str:
+        """What the launcher, its sender and its log server said."""
+        places = (self.folder / "launcher.log", self.folder / "state" / "log-server" / "control-plane.log")
+        texts = [path.read_text(errors="replace") for path in places if path.exists()]
+        with contextlib.suppress(OSError):
+            if self._fuse and self._mounts[-1] == self.spool:
+                raise OSError("a look into it might hang")
+            texts.append((self.spool / "sender.log").read_text(errors="replace"))
+        return "\n".join(texts)
+
+    def lines(self, cycle: int = 0) -> list[str]:
+        path = self.out / f"app_cycle{cycle}.log"
+        assert not self._fuse, "a look into it would hang"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def has_line_of_now(self, cycle: int = 0) -> None:
+        """What is printed now comes into the file."""
+        step = self.at[1]
+        wait_until(
+            lambda: any(f"cycle {cycle} step {step} " in line for line in self.lines(cycle)), LIMIT_S, "logging again"
+        )
+
+    def finish(self) -> None:
+        (self.folder / "finish").touch()
+        assert self._launcher is not None
+        assert self._launcher.wait(LIMIT_S) == 0, self.said()
+
+    def is_whole(self, cycle: int = 0) -> bool:
+        """Each step's line once and in order, and how many there are."""
+        found = [int(step[1]) for line in self.lines(cycle) if (step := re.search(r" step (\d+) ", line))]
+        told = re.search(rf"cycle {cycle} has (\d+) steps", "\n".join(self.lines(cycle)))
+        return found == list(range(len(found))) and (told is None or int(told[1]) == len(found))
+
+    # --- disks ---
+
+    def mount(self, path: Path, options: str, kind: str = "tmpfs", flags: int = 0) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self._call(path, options, kind, flags)
+        self._mounts.append(path)
+
+    def remount(self, path: Path, options: str, flags: int = 0) -> None:
+        self._call(path, options, "tmpfs", flags | MS_REMOUNT)
+
+    def _call(self, path: Path, options: str, kind: str, flags: int) -> None:
+        if LIBC.mount(kind.encode(), os.fsencode(path), kind.encode(), flags, options.encode()) != 0:
+            pytest.skip(f"{kind} cannot be mounted here: {os.strerror(ctypes.get_errno())}")
+
+    def hang(self, path: Path) -> None:
+        """From now on every look into the path hangs, until `answer`."""
+        try:
+            descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            pytest.skip(f"no FUSE here: {error}")
+        self._fuse.append(descriptor)
+        self.mount(path, f"fd={descriptor},rootmode={stat.S_IFDIR:o},user_id=0,group_id=0", "fuse")
+
+    def answer(self) -> None:
+        while self._fuse:
+            path = self._mounts.pop()
+            LIBC.umount2(os.fsencode(path), MNT_DETACH)
+            os.close(self._fuse.pop())
+
+    def end(self) -> None:
+        self.answer()
+        if self._launcher is not None:
+            self._launcher.terminate()
+            try:
+                self._launcher.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self._launcher.kill()
+                self._launcher.wait()
+        for path in self._mounts:
+            LIBC.umount2(os.fsencode(path), MNT_DETACH)
+        remove_pages(self.run_dir)
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = Job(tmp_path)
+    try:
+        yield job
+    finally:
+        job.end()
+
+
+def through(job: Job, broken: Callable[[], None], named: str, mend: Callable[[], None]) -> None:
+    """A job whose log disk breaks: named, trained on, mended, and then every line is in the file."""
+    job.trains_on()
+    job.has_line_of_now()
+    broken()
+    wait_until(lambda: named in job.said(), LIMIT_S, f"{named!r}, named")
+    job.trains_on()
+    mend()
+    job.has_line_of_now()
+    job.finish()
+    assert job.is_whole()
+
+
+def fill(folder: Path) -> Path:
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return ballast
+
+
+def test_a_full_log_disk(job: Job):
+    job.mount(job.out, "size=1m")
+    job.start(1_000)
+    through(job, lambda: fill(job.out) and None, "No space left", lambda: job.remount(job.out, "size=64m"))
+
+
+def test_a_read_only_log_disk(job: Job):
+    """Read-only from before its first file: what has a file open for writing cannot be made read-only."""
+    job.mount(job.out, "size=64m")
+    job.remount(job.out, "", MS_RDONLY)
+    job.start()
+    wait_until(lambda: "Read-only" in job.said(), LIMIT_S, "its trouble, named")
+    job.trains_on()
+    job.remount(job.out, "size=64m")
+    job.has_line_of_now()
+    job.finish()
+    assert job.is_whole()
+
+
+def test_a_log_disk_that_vanishes(job: Job):
+    job.start()
+    through(job, lambda: shutil.rmtree(job.out), "log_vanished", lambda: None)
+
+
+def test_a_log_disk_that_hangs(job: Job):
+    job.start()
+    through(job, lambda: job.hang(job.out), "has not answered", job.answer)
+
+
+def test_a_full_spool_gives_up_lines_and_says_how_many(job: Job):
+    """The log disk hangs, and the spool's disk holds less than what is printed meanwhile."""
+    job.mount(job.spool, "size=24m")
+    job.start(100_000)
+    job.trains_on()
+    job.has_line_of_now()
+    job.hang(job.out)
+    wait_until(lambda: "logs_given_up" in job.said(), LIMIT_S, "lines that were given up")
+    job.trains_on()
+    job.answer()
+    job.has_line_of_now()
+    job.finish()
+    gaps = [re.search(r"(\d+) bytes in (\d+) lines are missing here", line) for line in job.lines()]
+    lost = sum(int(gap[2]) for gap in gaps if gap)
+    steps = sum(" step " in line for line in job.lines())
+    told = re.search(r"cycle 0 has (\d+) steps", "\n".join(job.lines()))
+    assert lost > 0 and told is not None and steps + lost == int(told[1])
+
+
+def test_a_spool_that_is_read_only_or_hangs_at_a_start_costs_that_cycle_its_file_alone(job: Job):
+    job.mount(job.spool, "size=64m")
+    job.start()
+    job.trains_on()
+    job.hang(job.spool)
+    job.crash()
+    job.trains_on(cycle=1)
+    assert "spool_not_written" in job.said()
+    job.answer()
+    job.crash()
+    job.trains_on(cycle=2)
+    job.has_line_of_now(cycle=2)
+    job.finish()
+    assert "cycle 1 step 5 " in job.said() and job.is_whole(0) and job.is_whole(2), "cycle 1 is on the terminal"
+
+
+def test_a_spool_that_vanishes_is_made_anew_for_the_next_cycle(job: Job):
+    job.start()
+    job.trains_on()
+    shutil.rmtree(job.spool)
+    job.trains_on()
+    job.crash()
+    job.trains_on(cycle=1)
+    job.has_line_of_now(cycle=1)
+    job.finish()
+    assert job.is_whole(1)
