@@ -46,6 +46,7 @@ class Launcher(SimProcess):
         self.machine = LauncherMachine(rules)
         self.pages: dict[int, Page] = {}
         self.ended: list[Process] = []
+        self.ordered: list[tuple[float, OrderAbort]] = []
         self.strays: list[float] = []
         """Descendants that workers left behind: until when KILL cannot end each."""
         self.exit: tuple[int, Because] | None = None
@@ -173,7 +174,7 @@ class Launcher(SimProcess):
                 if mark(self.pages.setdefault(int(action.generation), Page()), action):
                     self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
             case h.TellFault() | OrderAbort():
-                pass
+                self.ordered += [(self.world.now_s, action)] if isinstance(action, OrderAbort) else []
             case h.ExitWith(code, because):
                 self._leave(code, because)
 

@@ -78,3 +78,27 @@ def test_a_rank_whose_crash_was_delivered_lives_on():
         "print('lives')\n"
     )
     assert ended(program) == (0, ["lives"])
+
+
+class Libc:
+    """Answers as the kernel would when it has no timer left, or does not take the time."""
+
+    def __init__(self, fails):
+        self.fails, self.deleted = fails, 0
+
+    def timer_create(self, *_):
+        return self.fails == "create"
+
+    def timer_settime(self, *_):
+        return self.fails == "settime"
+
+    def timer_delete(self, _):
+        self.deleted += 1
+
+
+@pytest.mark.parametrize(("fails", "deleted"), [("create", 0), ("settime", 1)])
+def test_a_timer_that_the_kernel_refuses_is_none_and_leaves_nothing(monkeypatch, fails, deleted):
+    libc = Libc(fails)
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: libc)
+    assert dead_man.arm_dead_man(5.0) is None
+    assert libc.deleted == deleted
