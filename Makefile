@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos chaos-logs endings bench-idle bench-journal bench-logs bench-restart bench-scale bench-watchdogs matrix netns up down compose slurm clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos chaos-logs endings bench-idle bench-journal bench-logs bench-restart bench-scale bench-watchdogs matrix mutants netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -75,6 +75,9 @@ bench-watchdogs: ## How late guards release blocked gloo ranks, how soon a node 
 
 matrix: ## Freeze or kill a gloo rank before and in each operation; all end in time, the rank is named: make matrix RUNS=20
 	@$(BIN)/python -m tests.endurance.matrix --runs $(or $(RUNS),20) $(if $(CELLS),--cells $(CELLS))
+
+mutants: ## Put small faults into the watchdogs, one at a time; a test must notice each: make mutants MODULES=crashing,guards/timer
+	@$(BIN)/python -m tests.mutation $(if $(MODULES),--modules $(MODULES))
 
 up: ## The local multi-node simulation in containers: docker-compose.yml, built, started, healthy
 	@docker compose up --build --detach --wait

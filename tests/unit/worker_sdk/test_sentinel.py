@@ -37,6 +37,23 @@ class Good:
                 guard.completed()
                 break
 
+    def inside_other_blocks(self, guard, queue):
+        self.left = len(queue)
+
+        def drain():
+            while True:
+                break
+
+        with queue:
+            try:
+                while True:
+                    self.left -= 1
+                    if not queue:
+                        guard.completed()
+                        break
+            finally:
+                drain()
+
     def in_a_match(self, guard, queue):
         while True:
             try:
@@ -148,7 +165,7 @@ class BadField:
             break
 
 
-@pytest.mark.parametrize("name", ["loop", "behind_an_inner_loop", "in_a_match"])
+@pytest.mark.parametrize("name", ["loop", "behind_an_inner_loop", "inside_other_blocks", "in_a_match"])
 def test_K16_a_loop_that_ends_at_one_place_passes(name):
     assert_sentinel(getattr(Good, name))
 

@@ -79,11 +79,9 @@ class CrashGuard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self._completed = True
-        elif self._completed:
+        if error is not None and self._completed:
             _log.warning("resurge: %s was raised after the loop was complete: no crash", type(error).__name__)
-        elif not _is_leaving(error):
+        elif error is not None and not _is_leaving(error):
             self._crash(error)
             return
         self._clean_up()

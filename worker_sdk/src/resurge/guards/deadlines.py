@@ -72,9 +72,9 @@ class Deadline:
         self,
         groups: Abortable | Iterable[Abortable | None] | None,
         timeout_s: float | None,
-        phase: str = "",
-        raise_: bool = True,
-        fan_out: bool = True,
+        phase: str,
+        raise_: bool,
+        fan_out: bool,
     ) -> None:
         self._groups = _as_groups(groups)
         self._timeout_s = timeout_s
