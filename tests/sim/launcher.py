@@ -53,8 +53,7 @@ class Launcher(SimProcess):
         self.signals: set[int] = set()
         self.observed: h.Observed | None = None
         self.line = ControlLine(self)
-        self._port = 0
-        self._sweeping: set[int] = set()
+        self._port, self._sweeping = 0, set[int]()
 
     # ------------------------------------------------------------------------------------------- life and death
 
