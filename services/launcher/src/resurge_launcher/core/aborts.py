@@ -36,6 +36,8 @@ def fired(state: LauncherState, event: GuardFired, now: Instant) -> Outcome:
 def followed(state: LauncherState, crew: Crew, now: Instant) -> tuple[Crew, tuple[OrderAbort, ...]] | None:
     """What rendezvous passes on from other nodes, if any of it is new here."""
     passed_on = state.goal.aborts if isinstance(state.goal, RunGoal) else ()
+    if not passed_on:
+        return None
     new = [notice for notice in passed_on if notice.key not in crew.aborts.heard]
     actions: tuple[OrderAbort, ...] = ()
     for notice in new:

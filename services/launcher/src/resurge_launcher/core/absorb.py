@@ -267,13 +267,13 @@ def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant
 
 def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant) -> Outcome:
     crew = crew_of(state.phase)
-    if crew is None or crew.generation != event.generation:
+    if crew is None or crew.run.generation != event.generation:
         return _late(state, f"pages of generation {event.generation}")
     before = len(crew.milestones)
     crew = crews.read(crew, event.readings, now)
-    if progresses.ended(state, rules) == crew.generation:
-        crew = progresses.with_last_steps(crew, event.readings)
     if not isinstance(state.phase, Running):
+        if progresses.ended(state, rules) == crew.generation:
+            crew = progresses.with_last_steps(crew, event.readings)
         return _torn_down_page(_replace_quietly(state, crew), crew, now)
     crew = stops.looked(crew, now)
     routine = after(now, rules.page_interval_s)

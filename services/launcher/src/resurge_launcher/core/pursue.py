@@ -127,11 +127,12 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
     if cut_off is not None and not isinstance(state.phase, Finished):
         crew = replace(crew, faults=(*crew.faults, Fault(cut_off, now)))
         return _tear_down(state, crew, cut_off, fault_ladder(rules.limits.fault_grace_s), now)
+    all_ended = crew.all_ended
     match state.phase:
         case Delayed(_, _, spawn_at) if now >= spawn_at and not reclaiming.holds_back(state):
             reason = Because(Reason.STARTED, f"workers of generation {crew.generation} are being started")
             return replace(state, phase=Starting(crew, now)), (h.SpawnWorkers(crew.run),), reason
-        case Running() if not crew.all_ended and (followed := stops.followed(state, crew, rules, now)) is not None:
+        case Running() if not all_ended and (followed := stops.followed(state, crew, rules, now)) is not None:
             crew, actions = followed
             reason = Because(Reason.STOP_AGREED, "the ranks are to stop at one step")
             return (
@@ -139,11 +140,11 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
                 actions,
                 reason,
             )
-        case Running() if not crew.all_ended and (passed_on := aborts.followed(state, crew, now)) is not None:
+        case Running() if not all_ended and (passed_on := aborts.followed(state, crew, now)) is not None:
             crew, orders = passed_on
             reason = Because(Reason.OBSERVED, "guards of ranks elsewhere have fired")
             return replace(state, phase=Running(crew)), orders, reason
-        case Running() if crew.all_ended:
+        case Running() if all_ended:
             reason = Because(Reason.FINISHED, f"all {len(crew.workers)} workers of this node ended with 0")
             return replace(state, phase=Finished(crew), pages_at=None), (), reason
         case _:
