@@ -6,8 +6,12 @@ import time
 
 import pytest
 
+import resurge
+from resurge import crashing, environment
 from resurge.crashing import CrashGuard
-from resurge.frames import Crashed, FrameDecoder, Spared
+from resurge.environment import WorkerEnvironment
+from resurge.frames import Crashed, Event, FrameDecoder, Spared
+from resurge.worker_session import Session
 from tests.unit.worker_sdk.abort_fakes import WAIT_S
 from tests.unit.worker_sdk.crash_stage import crash
 
@@ -68,3 +72,63 @@ def test_without_a_launcher_nothing_is_told_and_nothing_raises(virtual, kills):
     crash(guard)
     guard._session.crashed("x", 1, 1.0)
     guard._session.spared()
+
+
+def test_people_are_told_too_by_an_event(worker, virtual, kills, launcher, tmp_path):
+    own = worker.session(socket=str(tmp_path / "s"))
+    crash(CrashGuard(own, grace_s=7.5), ValueError("what broke the loop"))
+    told = launcher.hears(Event)
+    assert (told.name, told.fields["error"], told.fields["kill_in_s"]) == (
+        "rank_crashed",
+        "ValueError: what broke the loop",
+        7.5,
+    )
+
+
+def test_the_session_given_is_the_one_that_tells_and_without_one_it_is_the_process_s(worker):
+    own = worker.session()
+    assert resurge.crash_guard(own)._session is own
+    assert resurge.crash_guard()._session is resurge.session()
+
+
+@pytest.mark.parametrize(("told", "given", "ends"), [(1, 2, 1), (4, 1, 0)])
+def test_the_world_size_given_counts_before_the_launchers(virtual, kills, told, given, ends):
+    own = Session(WorkerEnvironment(rank=0, world_size=told))
+    crash(CrashGuard(own, cleanup=lambda: None, grace_s=0.0, world_size=given))
+    assert len(kills.ends) == ends
+
+
+class SlowToTell(Session):
+    """One whose launcher takes its time."""
+
+    def __init__(self):
+        super().__init__(WorkerEnvironment(rank=0, world_size=2))
+        self.threads = []
+
+    def crashed(self, error, at_ns, kill_in_s):
+        self.threads.append(threading.current_thread())
+        threading.Event().wait(0.05)
+
+
+def test_the_record_is_waited_for_on_a_daemon_thread(virtual, kills, monkeypatch, tmp_path):
+    monkeypatch.setenv(environment.ERROR_FILE, str(tmp_path / "error.json"))
+    own = SlowToTell()
+    crash(CrashGuard(own, cleanup=lambda: None, grace_s=0.0))
+    assert kills.ends == ["recorded"]
+    assert [thread.daemon for thread in own.threads] == [True]
+
+
+def test_where_no_thread_can_be_had_the_record_is_left_all_the_same(virtual, kills, monkeypatch, tmp_path):
+    class NoThread:
+        def __init__(self, **_):
+            pass
+
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv(environment.ERROR_FILE, str(tmp_path / "error.json"))
+    monkeypatch.setattr(crashing.threading, "Thread", NoThread)
+    own = SlowToTell()
+    crash(CrashGuard(own, cleanup=lambda: None, grace_s=0.0))
+    assert kills.ends == ["recorded"]
+    assert len(own.threads) == 1

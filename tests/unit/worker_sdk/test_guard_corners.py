@@ -1,0 +1,124 @@
+"""Corners of the guards that only a mutant would find: each of these lines was once the last one that told."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import resurge
+from resurge.guards import Outcome, abort_work
+from resurge.guards.abort_work import AbortWork
+from tests.unit.worker_sdk.abort_fakes import WAIT_S, Group, eventually
+
+LONG_S = 600.0
+
+
+class Lingering(Group):
+    """One whose waits a peer's death does not end, as gloo's."""
+
+    stand_down_grace_s = 0.03
+
+
+class NoThread:
+    def __init__(self, **_):
+        pass
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_guard_says_what_it_guards():
+    assert resurge.deadline(LONG_S, Group(), "step").phase == "step"
+
+
+def test_without_groups_a_stand_down_cancels():
+    with resurge.deadline(LONG_S) as guard:
+        guard.stand_down()
+        assert guard.outcome is Outcome.STOOD_DOWN
+    assert not guard.fired
+
+
+def test_a_stand_down_shortens_where_a_death_does_not_end_every_wait():
+    group = Lingering()
+    with resurge.deadline(LONG_S, group, raise_=False) as guard:
+        guard.stand_down()
+        assert guard.outcome is Outcome.OPEN
+        group.block()
+    assert guard.outcome is Outcome.ABORTED
+
+
+def test_a_wait_that_ends_within_the_shortened_limit_has_stood_down():
+    with resurge.deadline(LONG_S, Lingering()) as guard:
+        guard.stand_down()
+    assert guard.outcome is Outcome.STOOD_DOWN
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
+def test_a_forked_child_has_no_refit_watchdog_of_its_parent():
+    program = (
+        "import os, sys\n"
+        "from resurge import refit_watchdog\n"
+        "class Group:\n"
+        "    def abort(self): pass\n"
+        "with refit_watchdog.RefitAbortWatchdog(Group(), 600):\n"
+        "    child = os.fork()\n"
+        "    if child == 0: os._exit(len(refit_watchdog._ARMED))\n"
+        "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=50).returncode == 0
+
+
+def test_where_no_thread_can_be_had_the_groups_are_aborted_on_the_callers_own(monkeypatch):
+    said, group = [], Group()
+    monkeypatch.setattr(abort_work.threading, "Thread", NoThread)
+    work = AbortWork(lambda: said.append("fired"), [group])
+    work.start()
+    assert (said, group.aborts) == (["fired"], 1)
+    assert work.wait(0)
+
+
+def test_aborts_come_in_order_while_each_ends_in_its_turn_and_on_daemon_threads():
+    order = []
+
+    def slow():
+        threading.Event().wait(0.03)
+        order.append("first")
+
+    def last():
+        order.append("second")
+        order.append({thread.daemon for thread in threading.enumerate() if thread.name.startswith("resurge-abort")})
+
+    work = AbortWork(lambda: None, [Group(slow), Group(last)])
+    work.start()
+    assert work.wait(WAIT_S)
+    assert order == ["first", "second", {True}]
+
+
+@pytest.mark.parametrize(
+    ("error", "aborted", "lost"),
+    [
+        (resurge.CollectiveAborted("x"), True, False),
+        (resurge.CollectiveAborted(), True, False),
+        (resurge.DeviceContextLost(), True, True),
+        (resurge.CollectiveAborted.context_lost("x"), True, True),
+        (Exception(str(resurge.CollectiveAborted("x"))), True, False),
+        (Exception(str(resurge.CollectiveAborted.context_lost("x"))), True, True),
+        (RuntimeError("out of memory"), False, False),
+    ],
+)
+def test_an_abort_and_a_lost_context_are_told_from_others_by_type_or_by_text(error, aborted, lost):
+    assert resurge.is_aborted(error) is aborted
+    assert resurge.is_context_lost(error) is lost
+
+
+def test_a_guard_that_has_fired_is_not_counted_as_obeying():
+    from resurge.guards import deadlines
+    from resurge.orders import Order
+
+    group = Group()
+    with resurge.deadline(0.01, group, "step", raise_=False) as guard:
+        assert eventually(lambda: guard.fired)
+        assert deadlines.obey(Order(1, 1, "late")) == 0
+    assert guard.outcome is Outcome.ABORTED
