@@ -9,7 +9,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"{_UNIT}/test_crash_guard_outcomes.py",
         f"{_UNIT}/test_crash_news.py",
     ),
-    "world_kill": (f"{_UNIT}/test_crash_guard.py", f"{_UNIT}/test_crash_guard_outcomes.py"),
+    "world_kill": (
+        f"{_UNIT}/test_crash_guard.py",
+        f"{_UNIT}/test_crash_guard_outcomes.py",
+        f"{_UNIT}/test_crash_news.py",
+    ),
     "dead_man": (f"{_UNIT}/test_dead_man.py",),
     "testing/sentinel": (f"{_UNIT}/test_sentinel.py",),
     "guards/deadlines": (

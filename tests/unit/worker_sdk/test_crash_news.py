@@ -12,6 +12,7 @@ from resurge.crashing import CrashGuard
 from resurge.environment import WorkerEnvironment
 from resurge.frames import Crashed, Event, FrameDecoder, Spared
 from resurge.worker_session import Session
+from resurge.world_kill import WorldKill
 from tests.unit.worker_sdk.abort_fakes import WAIT_S
 from tests.unit.worker_sdk.crash_stage import crash
 
@@ -132,3 +133,10 @@ def test_where_no_thread_can_be_had_the_record_is_left_all_the_same(virtual, kil
     crash(CrashGuard(own, cleanup=lambda: None, grace_s=0.0))
     assert kills.ends == ["recorded"]
     assert len(own.threads) == 1
+
+
+def test_a_kill_happens_once_and_says_whether_it_did(kills):
+    kill = WorldKill(ValueError(), None, lambda: kills.end("unrecorded"))
+    assert kill.now() is True
+    assert kill.now() is False
+    assert kills.ends == ["unrecorded"]
