@@ -185,6 +185,25 @@ def test_a_diagnosis_shows_first_fault_and_cascade_logs_ranks_and_steps(capsys, 
     assert "no core dump" in out
 
 
+def test_a_diagnosis_reads_the_ranks_lines_in_the_file_for_all_nodes(capsys, root: Path, tmp_path: Path):
+    shared = tmp_path / "app_cycle0.log"
+    nodes = (NodePlace("n0", "node001", 0, str(tmp_path / "logs"), str(shared)), NodePlace("n1", "node002", 1))
+    put(root, record(0, end=ENDED, ended_by=FAULTY, nodes=nodes))
+    words = ("diagnose", "1/0", "--cycle-info-dir", str(root), "--lines", "2")
+    assert f"{shared}: No such file or directory. Run this command where" in told(capsys, *words)[1]
+    shared.write_text("".join(f" 0: other {n}\n 1: line {n}\n" for n in range(50)) + "11: not mine\n")
+    error = tmp_path / "logs" / "1" / "error.json"
+    error.parent.mkdir(parents=True)
+    error.write_text(json.dumps({"message": "RuntimeError: bad"}))
+    _, out, _ = told(capsys, *words)
+    assert f"application log of rank 1, {shared}, last 2 lines" in out and "error file: RuntimeError: bad" in out
+    assert "line 48" in out and "line 49" in out and "line 47" not in out
+    assert "other" not in out and "not mine" not in out
+    shared.write_text(" 0: another rank alone\n")
+    (error.parent / "stderr.log").write_text("the spool was away\n")
+    assert "the spool was away" in told(capsys, *words)[1]
+
+
 def test_the_marker_is_shown_or_why_it_was_not_read(capsys, root: Path):
     known = replace(FAULTY, checkpoint_iteration=400, reached_iteration=415)
     put(root, record(0, end=ENDED, ended_by=known))

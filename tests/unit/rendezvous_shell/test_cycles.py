@@ -89,6 +89,13 @@ def test_a_cycle_is_there_with_its_rank_map_before_anything_of_it_runs(desk: Wat
     assert current(desk) == "cycle_0.json"
 
 
+def test_a_file_for_all_nodes_stands_before_their_directories(desk: Watched):
+    desk.join("n0", "n1", log_root="/logs/job", log_prefix="/logs/app.txt")
+    told = desk.told_of(0)
+    assert told["cycle_log_file"] == "/logs/app_cycle0.txt"
+    assert [(at["log_dir"], at["log_file"]) for at in told["nodes"]] == [("/logs/job/1/0", "/logs/app_cycle0.txt")] * 2
+
+
 def test_processes_and_the_restored_step_follow_and_spares_are_standby(desk: Watched):
     started(desk, "n2")
     desk.with_processes("n0", "n1")

@@ -33,6 +33,7 @@ def hello_of(settings: RunSettings, memory: NodeMemory, state: LauncherState, ad
         take_over=settings.take_over,
         address=address,
         log_root=str(settings.log_root),
+        log_prefix=str(settings.logs.prefix) if settings.logs is not None else "",
         machine_id=settings.machine.value,
         is_machine_id_given=settings.machine.is_given,
     )

@@ -137,9 +137,13 @@ def _nodes(job: Job, seen: Presence, formation: Formation) -> tuple[NodePlace, .
     places = []
     for place in sorted(formation.assignments, key=lambda place: place.group_rank):
         seat = seen.seats.get(place.node)
-        known = seat is not None and seat.incarnation == place.incarnation and seat.log_root
-        log_dir = f"{seat.log_root}/{formation.attempt}/{formation.cycle}" if known and seat is not None else ""
-        places.append(NodePlace(place.node, _host(job, place.node), place.group_rank, log_dir))
+        log_dir = log_file = ""
+        if seat is not None and seat.incarnation == place.incarnation:
+            if seat.log_root:
+                log_dir = f"{seat.log_root}/{formation.attempt}/{formation.cycle}"
+            if seat.log_prefix:
+                log_file = cycle_files.log_path(seat.log_prefix, formation.attempt, formation.cycle)
+        places.append(NodePlace(place.node, _host(job, place.node), place.group_rank, log_dir, log_file))
     return tuple(places)
 
 
@@ -173,14 +177,20 @@ def _standby(job: Job, seen: Presence, formation: Formation) -> tuple[str, ...]:
     return tuple(sorted(spares))
 
 
+def _with_logs(fresh: NodePlace, known: NodePlace | None) -> NodePlace:
+    if known is None or fresh.log_dir:
+        return fresh
+    return replace(fresh, log_dir=known.log_dir, log_file=known.log_file)
+
+
 def merged(fresh: CycleRecord, known: CycleRecord) -> CycleRecord:
     """The fresh record with what only the earlier one of the same start still knows."""
     pids = {at.rank: at.pid for at in known.ranks}
-    logs = {node.node: node.log_dir for node in known.nodes}
+    logs = {node.node: node for node in known.nodes}
     return replace(
         fresh,
         ranks=tuple(at if at.pid is not None else replace(at, pid=pids.get(at.rank)) for at in fresh.ranks),
-        nodes=tuple(n if n.log_dir else replace(n, log_dir=logs.get(n.node, "")) for n in fresh.nodes),
+        nodes=tuple(_with_logs(node, logs.get(node.node)) for node in fresh.nodes),
         restored_iteration=known.restored_iteration if fresh.restored_iteration is None else fresh.restored_iteration,
         # the spares of a cycle are those that it had, not those that its end left over
         standby_hosts=fresh.standby_hosts if fresh.end is None else known.standby_hosts or fresh.standby_hosts,

@@ -97,9 +97,8 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
     wrong = Violations()
     at = "observed.hello"
     wrong.name(f"{at}.node_id", hello.node_id, MAX_NAME_BYTES)
-    for name in ("boot_id", "host", "domain", "address", "machine_id"):
-        wrong.text(f"{at}.{name}", getattr(hello, name), MAX_NAME_BYTES)
-    wrong.text(f"{at}.log_root", hello.log_root, MAX_PATH_BYTES)
+    for name in ("boot_id", "host", "domain", "address", "machine_id", "log_root", "log_prefix"):
+        wrong.text(f"{at}.{name}", getattr(hello, name), MAX_PATH_BYTES if "log_" in name else MAX_NAME_BYTES)
     if hello.is_machine_id_given and not hello.machine_id:
         wrong.add(f"{at}.machine_id", "is empty, though it was given by hand; leave RESURGE_MACHINE_ID out instead")
     wrong.between(f"{at}.incarnation", hello.incarnation, 1, MAX_NUMBER)
@@ -125,6 +124,7 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
         take_over=hello.take_over,
         address=hello.address,
         log_root=hello.log_root,
+        log_prefix=hello.log_prefix,
         machine_id=hello.machine_id,
         is_id_given=hello.is_machine_id_given,
     )

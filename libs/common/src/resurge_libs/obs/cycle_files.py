@@ -114,3 +114,10 @@ def read_all(root: Path, job: str | None = None) -> Iterator[FoundRecord]:
                 yield FoundRecord(path, None, str(error))
             except OSError as error:
                 yield FoundRecord(path, None, error.strerror or str(error))
+
+
+def log_path(prefix: str, attempt: int, cycle: int) -> str:
+    """Of the file with all that a cycle's workers printed: `<prefix without ending>_cycle<N><ending or .log>`."""
+    path = Path(prefix)
+    again = f"_attempt{attempt}" if attempt > 1 else ""
+    return str(path.with_name(f"{path.stem}{again}_cycle{cycle}{path.suffix or '.log'}"))

@@ -42,6 +42,8 @@ class NodePlace:
     group_rank: int
     log_dir: str = ""
     """Directory on that node with the output of its workers, one directory for each rank; empty where not known."""
+    log_file: str = ""
+    """File for all nodes that it goes to instead; empty without --ft-per-cycle-applog-prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ class CycleRecord:
     ranks: tuple[RankPlace, ...] = ()
 
     @property
-    def log_dir(self) -> str:
-        """The directory that all nodes name, if they name one alike."""
-        told = {node.log_dir for node in self.nodes}
+    def log_place(self) -> str:
+        """The file, or else the directory, that all nodes name, if they name one alike."""
+        told = {node.log_file or node.log_dir for node in self.nodes}
         return told.pop() if len(told) == 1 else ""
 
     def is_of_same_start(self, other: CycleRecord) -> bool:
@@ -112,7 +114,7 @@ def as_json(record: CycleRecord) -> dict[str, Any]:
         "generation": record.generation,
         "cycle_start_time": _stamp(record.start),
         "cycle_end_time": _stamp(record.end) if record.end is not None else "",
-        "cycle_log_file": record.log_dir,
+        "cycle_log_file": record.log_place,
         "active_nodes": compressed(node.host for node in record.nodes),
         "standby_nodes": compressed(record.standby_hosts),
         "recovery_of": record.recovery_of or None,
@@ -129,7 +131,13 @@ def as_json(record: CycleRecord) -> dict[str, Any]:
         "reached_iteration": end.reached_iteration,
         "progress_unknown": end.progress_unknown or None,
         "nodes": [
-            {"node": node.node, "host": node.host, "group_rank": node.group_rank, "log_dir": node.log_dir or None}
+            {
+                "node": node.node,
+                "host": node.host,
+                "group_rank": node.group_rank,
+                "log_dir": node.log_dir or None,
+                "log_file": node.log_file or None,
+            }
             for node in record.nodes
         ],
         "ranks": [
@@ -185,7 +193,13 @@ def _parsed(found: Mapping[str, Any]) -> CycleRecord:
             progress_unknown=text("progress_unknown"),
         ),
         nodes=tuple(
-            NodePlace(str(at["node"]), str(at["host"]), int(at["group_rank"]), str(at.get("log_dir") or ""))
+            NodePlace(
+                str(at["node"]),
+                str(at["host"]),
+                int(at["group_rank"]),
+                str(at.get("log_dir") or ""),
+                str(at.get("log_file") or ""),
+            )
             for at in found["nodes"]
         ),
         standby_hosts=standby,

@@ -45,6 +45,12 @@ def _application_end(record: CycleRecord, rank: int, lines: int) -> Excerpt:
     at = next(at for at in record.ranks if at.rank == rank)
     log_dir = next((node.log_dir for node in record.nodes if node.node == at.node), "")
     title = f"application log of rank {rank}"
+    log_file = next((node.log_file for node in record.nodes if node.node == at.node), "")
+    if log_file:
+        error = read_error(Path(log_dir) / str(rank) / "error.json") if log_dir else ""
+        shared = _of_shared(title, Path(log_file), rank, lines, error)
+        if shared is not None:
+            return shared
     if not log_dir:
         return Excerpt(title, why_not=f"{at.node} did not tell where its workers' output goes")
     directory = Path(log_dir) / str(rank)
@@ -63,6 +69,21 @@ def _application_end(record: CycleRecord, rank: int, lines: int) -> Excerpt:
     if error:
         return Excerpt(f"{title}, {directory / 'error.json'}", _cut(error.splitlines()))
     return Excerpt(f"{title}, {directory}", ("(the worker printed nothing)",))
+
+
+def _of_shared(title: str, path: Path, rank: int, lines: int, error: str) -> Excerpt | None:
+    """The last lines of one rank in the file of all; None where none is there: it may have gone where it else goes."""
+    try:
+        text = _tail(path, OWN_BYTES)
+    except OSError as problem:
+        why = f"{path}: {problem.strerror}"
+        return Excerpt(title, why_not=f"{why}. Run this command where that path leads to the file of the job")
+    of_rank = re.compile(rf" *{rank}: ")
+    found = [line[prefix.end() :] for line in text.splitlines() if (prefix := of_rank.match(line)) is not None]
+    if not found:
+        return None
+    shown = [*(f"error file: {line}" for line in error.splitlines()), *found[-lines:]]
+    return Excerpt(f"{title}, {path}, last {len(found[-lines:])} lines", _cut(shown))
 
 
 def own_end(title: str, path: Path, record: CycleRecord, down_s: float | None, lines: int) -> Excerpt:

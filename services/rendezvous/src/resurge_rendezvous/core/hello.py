@@ -226,6 +226,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
             revision=max(event.revision_seen, old.revision if old is not None else 0),
             clock=old.clock if old is not None and same else None,
             log_root=hello.log_root,
+            log_prefix=hello.log_prefix,
             predecessor_until=_predecessor_until(d, old, entry, hello),
         )
     )

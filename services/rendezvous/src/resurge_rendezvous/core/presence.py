@@ -66,6 +66,8 @@ class Seat:
     clock: ClockReading | None = None
     log_root: str = ""
     """Where its workers' output goes; for records only."""
+    log_prefix: str = ""
+    """Of the files of the cycles, where it goes there instead; for records only."""
     predecessor_until: Instant | None = None
     """Until then workers of an earlier launcher of this node may live on another host; None: there are none."""
 

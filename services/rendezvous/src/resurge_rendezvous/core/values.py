@@ -77,6 +77,7 @@ class Hello:
     take_over: bool = False
     address: str = ""
     log_root: str = ""
+    log_prefix: str = ""
     machine_id: str = ""
     is_id_given: bool = False
     """The machine id was given by hand."""

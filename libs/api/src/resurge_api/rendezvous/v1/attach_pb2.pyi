@@ -96,7 +96,7 @@ class JobSpec(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preempted_exit_code: _Optional[int] = ..., restarts: _Optional[_Union[_restarts_pb2.RestartRules, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given")
+    __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given", "log_prefix")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,7 @@ class Hello(_message.Message):
     LOG_ROOT_FIELD_NUMBER: _ClassVar[int]
     MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_MACHINE_ID_GIVEN_FIELD_NUMBER: _ClassVar[int]
+    LOG_PREFIX_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     job: JobSpec
     node_id: str
@@ -131,7 +132,8 @@ class Hello(_message.Message):
     log_root: str
     machine_id: str
     is_machine_id_given: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., job: _Optional[_Union[JobSpec, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., highest_generation: _Optional[int] = ..., highest_attempt: _Optional[int] = ..., infra_rank: _Optional[int] = ..., domain: _Optional[str] = ..., local_world_size: _Optional[int] = ..., take_over: bool = ..., address: _Optional[str] = ..., log_root: _Optional[str] = ..., machine_id: _Optional[str] = ..., is_machine_id_given: bool = ...) -> None: ...
+    log_prefix: str
+    def __init__(self, protocol_version: _Optional[int] = ..., job: _Optional[_Union[JobSpec, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., highest_generation: _Optional[int] = ..., highest_attempt: _Optional[int] = ..., infra_rank: _Optional[int] = ..., domain: _Optional[str] = ..., local_world_size: _Optional[int] = ..., take_over: bool = ..., address: _Optional[str] = ..., log_root: _Optional[str] = ..., machine_id: _Optional[str] = ..., is_machine_id_given: bool = ..., log_prefix: _Optional[str] = ...) -> None: ...
 
 class ExitRecord(_message.Message):
     __slots__ = ("rank", "local_rank", "pid", "exit_code", "signal", "at", "last_step", "error", "ended_by_launcher")
