@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos chaos-logs endings bench-idle bench-journal bench-logs bench-restart bench-scale bench-watchdogs matrix mutants netns up down compose slurm clean
+.PHONY: help setup gen proto-check proto-baseline fmt lint test demo sim sim-large soak chaos chaos-logs endings bench-idle bench-inprocess bench-journal bench-logs bench-restart bench-scale bench-watchdogs matrix mutants netns up down compose slurm clean
 
 help: ## Show this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):.*## /  make \1\t/' | expand -t 24
@@ -57,6 +57,9 @@ bench-idle: ## What launcher, fork server and control plane use while training j
 
 bench-journal: ## What 10,000 incidents leave in the state directory, and how soon it is taken up again: make bench-journal INCIDENTS=10000
 	@$(BIN)/python -m tests.bench.journal_size --incidents $(or $(INCIDENTS),10000)
+
+bench-inprocess: ## Kill ranks that restart in place, and have one raise a hundred times: make bench-inprocess ROUNDS=3
+	@$(BIN)/python -m tests.bench.inprocess $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-logs: ## What one log server takes, what a line costs its node, beside the published peer and a plain file: make bench-logs LOAD_S=5
 	@$(BIN)/python -m tests.bench.logs $(if $(LOAD_S),--seconds $(LOAD_S))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -41,6 +42,34 @@ def test_a_loop_in_python_is_left_by_an_exception_and_nothing_comes_later():
     for _ in range(100_000):
         pass
     assert attempt.sentence == "rank 1 died"
+
+
+@pytest.mark.parametrize("wait", [threading.Event().wait, signal.pause], ids=["lock", "call"])
+def test_a_wait_in_the_main_thread_is_left_too(wait):
+    attempt = Attempt(0)
+    threading.Thread(target=attempt.interrupt, args=(0, "now"), daemon=True).start()
+    with pytest.raises(RankShouldRestart):
+        wait()
+    attempt.left()
+
+
+def test_another_thread_is_interrupted_where_it_runs_python_code():
+    seen = []
+
+    def run() -> None:
+        attempt = Attempt(0)
+        threading.Thread(target=attempt.interrupt, args=(0, "now"), daemon=True).start()
+        try:
+            while True:
+                pass
+        except RankShouldRestart:
+            attempt.left()
+            seen.append("left")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert seen == ["left"]
 
 
 def test_what_is_atomic_is_finished_first():

@@ -1,19 +1,23 @@
-"""Getting the main thread out of a function: its groups are aborted, and it is raised into where it runs Python code.
+"""Getting a thread out of a function: its groups are aborted, and an exception is raised into what else it does.
 
-Decides when the function counts as left. A thread that is inside `atomic()` is let finish that first. Effects: aborts,
-an exception in another thread.
+Into the main thread by a signal, whose handler raises: that ends a wait for a lock or a sleep as well. Into another
+thread by the interpreter, where it runs Python code. Decides when the function counts as left. A thread that is inside
+`atomic()` is let finish that first. Effects: aborts, a signal of this process to itself, its handler.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import signal
 import threading
 from collections.abc import Iterator
 
 from resurge.guards.abort_work import AbortWork
 from resurge.guards.groups import Abortable
 
+INTERRUPT_SIGNAL = signal.SIGRTMIN + 10
+"""Sent by this process to its own main thread only."""
 PAUSE_S = 0.05
 """What an abort alone is given; then, and as often again, the exception is raised."""
 
@@ -32,10 +36,14 @@ class Attempt:
         """Why it was interrupted; empty while it was not."""
         self._thread = threading.get_ident()
         self._atomic = threading.RLock()
+        self._depth = 0
         self._lock = threading.Lock()
         self._inside = True
         self._left = threading.Event()
         self._driver: threading.Thread | None = None
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            signal.signal(INTERRUPT_SIGNAL, self._signalled)
 
     def interrupt(self, iteration: int, sentence: str) -> None:
         """Have the function left; on another thread, and once."""
@@ -50,7 +58,11 @@ class Attempt:
     def atomic(self) -> Iterator[None]:
         """What is done inside is done whole: no exception is raised into it, and its groups are not aborted."""
         with self._atomic:
-            yield
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
 
     def left(self) -> None:
         """The function has been left, however; after this no exception is raised any more."""
@@ -68,13 +80,20 @@ class Attempt:
             except RankShouldRestart:
                 continue
 
+    def _signalled(self, number: int, frame: object) -> None:
+        """On the main thread, between two steps of its code."""
+        if self._inside and not self._depth and self._driver is not None:
+            raise RankShouldRestart
+
     def _drive(self) -> None:
         with self._atomic:
             work = AbortWork(lambda: None, tuple(self.groups))
             work.start()
         while not self._left.wait(PAUSE_S):
             with self._atomic:
-                if self._inside:
+                if self._inside and self._is_main:
+                    signal.pthread_kill(self._thread, INTERRUPT_SIGNAL)
+                elif self._inside:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(
                         ctypes.c_ulong(self._thread), ctypes.py_object(RankShouldRestart)
                     )

@@ -119,9 +119,15 @@ def _go_on(subject: Subject) -> None:
 
 def _is_enough(subjects: Sequence[Subject], began: float) -> bool:
     now = time.monotonic()
-    if now < began + WATCH_S:
+    if now < began + WATCH_S and not any(_is_decided(subject) for subject in subjects):
         return False
     return all(_is_known(subject, now) for subject in subjects)
+
+
+def _is_decided(subject: Subject) -> bool:
+    """Whether its cause is among the clearest ones: watching the others for longer would change nothing."""
+    stat = kernel.stat_of(subject.pid)
+    return subject.is_mute or (stat is not None and stat.is_stopped)
 
 
 def _is_known(subject: Subject, now: float) -> bool:
