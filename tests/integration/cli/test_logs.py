@@ -10,6 +10,8 @@ import pytest
 from resurge_launcher.cli import main
 from resurge_launcher.logs import shipper, spool
 from resurge_launcher.logs.spool import SpoolNote
+from resurge_libs.obs import cycle_files
+from resurge_libs.obs.cycle_record import CycleRecord, NodePlace, RankPlace
 from tests.fakes.host import HostProcess
 
 
@@ -105,3 +107,22 @@ def test_files_that_nodes_appended_to_are_put_in_order_by_rank(tmp_path, capfdbi
     assert (code, out) == (0, b" 0: first\n 1: x\n 1: z\n10: y\n10: last\n")
     code, _, err = told(capfdbinary, "merge", str(tmp_path / "a.log"), "--output", str(tmp_path / "no" / "x"))
     assert code == 1 and b"cannot be written" in err
+
+
+def test_without_a_log_server_the_file_that_the_cycles_record_names_is_read(tmp_path, capfdbinary):
+    path = tmp_path / "app_cycle1.log"
+    path.write_bytes(b"0: a\n1: b\n2: c\nno rank\n1: d\n")
+    for cycle, file in ((0, tmp_path / "gone.log"), (1, path)):
+        nodes = (NodePlace("n0", "h0", 0, "", str(file)), NodePlace("n1", "h1", 1, "", str(file)))
+        ranks = tuple(RankPlace(rank, f"n{rank // 2}", f"h{rank // 2}", rank % 2) for rank in range(3))
+        record = CycleRecord("job", 1, cycle, cycle + 1, 1_700_000_000.0 + cycle, nodes=nodes, ranks=ranks)
+        cycle_files.write_record(cycle_files.record_path(tmp_path / "cycles", "job", 1, cycle), record)
+    at = ("--state-dir", str(tmp_path))
+    assert told(capfdbinary, "tail", *at)[1] == path.read_bytes()
+    assert told(capfdbinary, "tail", *at, "--rank", "1")[1] == b"1: b\n1: d\n"
+    assert told(capfdbinary, "tail", *at, "--node", "n1")[1] == b"2: c\nno rank\n"
+    assert told(capfdbinary, "tail", *at, "--rank", "1", "-n", "1", "--grep", "d")[1] == b"1: d\n"
+    code, _, err = told(capfdbinary, "tail", *at, "--cycle", "0")
+    assert code == 1 and b"gone.log cannot be read here" in err
+    code, _, err = told(capfdbinary, "tail", *at, "-f")
+    assert code == 2 and b"needs a log server" in err

@@ -14,9 +14,10 @@ from google.protobuf import json_format
 
 from resurge_api.logs.v1 import logs_pb2
 from resurge_launcher import settings as launcher_settings
-from resurge_launcher.commands import values
+from resurge_launcher.commands import log_files, values
 from resurge_launcher.commands.control import newest_state_dir
 from resurge_launcher.usage import CommandFailed, UsageProblem
+from resurge_libs.obs.cycle_record import CycleRecord
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.records import CONTROL_NAME
 
@@ -58,6 +59,13 @@ def tail(log_endpoint: str | None, state_dir: str | None, **wanted: Any) -> None
     request = _request(wanted)
     painted = wanted["colour"] == "always" or (wanted["colour"] == "auto" and sys.stdout.isatty())
     out = sys.stdout.buffer
+    record = None if log_endpoint is not None else _without_server(state_dir, wanted)
+    if record is not None:
+        for rank, line in log_files.lines_of(record, wanted):
+            if pattern is None or pattern.search(line):
+                out.write(_coloured(line, max(0, rank)) if painted else line)
+        out.flush()
+        return
     for part in _stream(_log_server(log_endpoint, state_dir), request):
         text = part.text
         if pattern is not None:
@@ -206,6 +214,14 @@ def _log_server(written: str | None, state_dir: str | None) -> Endpoint:
             "Name it with --log-endpoint; when it has ended, read the file of the cycle itself: less, grep '^ *3: '."
         )
         raise UsageProblem("--log-endpoint", f"is missing, and no log server serves {directory}", right) from None
+
+
+def _without_server(state_dir: str | None, wanted: dict[str, Any]) -> CycleRecord | None:
+    """The record of the cycle whose file is to be read itself; None where a log server is announced, or no file."""
+    directory = Path(state_dir) if state_dir else newest_state_dir(launcher_settings.environment())
+    if (directory / LOG_SERVER / CONTROL_NAME).exists():
+        return None
+    return log_files.record_with_file(directory, wanted["attempt"], wanted["cycle"])
 
 
 def _endpoint(written: str) -> Endpoint:

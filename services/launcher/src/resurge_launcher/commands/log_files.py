@@ -1,0 +1,65 @@
+"""The lines of a cycle from its file itself, where no log server is alive. Which file, the record of the cycle says."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from resurge_launcher.usage import CommandFailed, UsageProblem
+from resurge_libs.obs import cycle_files
+from resurge_libs.obs.cycle_record import CycleRecord
+from resurge_libs.rpc.records import CYCLES_NAME
+
+_RANK = re.compile(rb" *(\d+): ")
+NEEDS_SERVER = {"since": "--since", "follow": "-f", "launchers": "--launchers"}
+
+
+def record_with_file(state_dir: Path, attempt: int | None, cycle: int | None) -> CycleRecord | None:
+    """The record of the cycle that is meant, the last one unless named, where it names a file for all nodes."""
+    try:
+        found = [item.record for item in cycle_files.read_all(state_dir / CYCLES_NAME) if item.record is not None]
+    except OSError:
+        return None
+    fits = [
+        record
+        for record in found
+        if attempt in (None, record.attempt) and cycle in (None, record.cycle) and _file_of(record)
+    ]
+    return max(fits, key=lambda record: (record.start, record.attempt, record.cycle), default=None)
+
+
+def _file_of(record: CycleRecord) -> str:
+    return next((node.log_file for node in record.nodes if node.log_file), "")
+
+
+def lines_of(record: CycleRecord, wanted: dict[str, Any]) -> Iterator[tuple[int, bytes]]:
+    """Rank and line, of those that are wanted. Raises UsageProblem, CommandFailed."""
+    for name, flag in NEEDS_SERVER.items():
+        if wanted[name]:
+            problem = "needs a log server, and none is alive"
+            raise UsageProblem(flag, problem, "Leave it out, or name a log server with --log-endpoint.")
+    nodes = {at.rank: at.node for at in record.ranks}
+    path = Path(_file_of(record))
+    kept: Iterator[tuple[int, bytes]] = (
+        (rank, line)
+        for rank, line in _read(path)
+        if (not wanted["ranks"] or rank in wanted["ranks"])
+        and (not wanted["nodes"] or nodes.get(rank) in wanted["nodes"])
+    )
+    yield from deque(kept, maxlen=wanted["lines"]) if wanted["lines"] else kept
+
+
+def _read(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Every line with its rank; one without a rank belongs to the one before."""
+    rank = -1
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                found = _RANK.match(line)
+                rank = int(found[1]) if found is not None else rank
+                yield rank, line
+    except OSError as error:
+        raise CommandFailed(f"no log server is alive, and {path} cannot be read here: {error.strerror}") from None
