@@ -11,6 +11,7 @@ threads. The last line is one JSON object. Holds the target.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ import time
 from pathlib import Path
 
 from resurge_launcher.pages import remove_pages
-from resurge_libs.testing import wait_until
+from resurge_libs.testing import NeverHappened, wait_until
 from tests.integration.launcher.launching import end_control_plane
 
 TARGET_S = 0.5
@@ -85,6 +86,10 @@ class Job:
         wait_until(lambda: all(file.exists() for file in files), START_S, f"the sums of iteration {iteration}")
         return [[float(word) for word in file.read_text().split()] for file in files]
 
+    def done(self, iteration: int) -> bool:
+        """Whether rank 0 has reduced in it."""
+        return (self.folder / f"sum-{iteration}-0").exists()
+
     def kill(self, rank: int) -> float:
         """End a rank; when."""
         pid = int((self.folder / f"pid-{rank}").read_text())
@@ -120,17 +125,23 @@ def killed(ranks: int) -> list[float]:
     return took_s
 
 
-def raised(ranks: int, restarts: int) -> dict[str, float]:
-    """What one rank has grown by."""
+def raised(ranks: int, restarts: int) -> dict[str, float | None]:
+    """What one rank has grown by, and how many restarts there were: fewer where one had to be left to the launcher."""
     job = Job(ranks, restarts)
     try:
-        first = job.sums(WARM_RESTARTS, [0])[0]
-        last = job.sums(restarts, [0])[0]
+        with contextlib.suppress(NeverHappened):
+            wait_until(lambda: job.done(restarts) or job.process.poll() is not None, START_S, "the restarts")
+        reached = max((number for number in range(restarts + 1) if job.done(number)), default=0)
+        rows = [job.sums(number, [0])[0] for number in (min(WARM_RESTARTS, reached), reached)] if job.done(0) else []
     finally:
         job.end()
     names = ("rss_growth_mib", "descriptors_growth", "threads_growth")
+    if reached <= WARM_RESTARTS:
+        return {**dict.fromkeys(names), "raise_restart_s": None, "restarts": reached}
+    first, last = rows
     grown = {name: round(last[at] - first[at], 2) for at, name in enumerate(names, 1)}
-    return {**grown, "raise_restart_s": round((last[0] - first[0]) / (restarts - WARM_RESTARTS), 3)}
+    took_s = (last[0] - first[0]) / (reached - WARM_RESTARTS)
+    return {**grown, "raise_restart_s": round(took_s, 3), "restarts": reached}
 
 
 def main() -> int:
@@ -145,7 +156,6 @@ def main() -> int:
     found: dict[str, object] = {
         "restart_s": round(statistics.median(row[0] for row in kills), 3),
         "kills_s": [[round(s, 3) for s in row] for row in kills],
-        "restarts": options.restarts,
         **(raised(4, options.restarts) if options.restarts else {}),
         "peer_restart_s": None,
         "load": round(load, 1),

@@ -99,7 +99,7 @@ class Wrapper:
     """After the function was left, before the health check: lets go of what it held."""
     health_check: Callable[[], object] | None = None
     """Raises where this rank can go on no more."""
-    limit_s: float = 60.0
+    limit_s: float = 15.0
     """From a fault to the next start; then the launcher restarts."""
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R | None]:
@@ -183,13 +183,14 @@ class _Run:
         result: Any = None
         error: Exception | None = None
         try:
-            result = self._call(call)
-        except RankShouldRestart:
+            try:
+                result = self._call(call)
+            except Exception as raised:  # task root: the function's own error, or what an abort made of it
+                error = raised
+            finally:
+                attempt.left()
+        except RankShouldRestart:  # raised into the function, or into the lines above in the last moment
             pass
-        except Exception as raised:  # task root: the function's own error, or what an abort made of it
-            error = raised
-        finally:
-            attempt.left()
         return result, error
 
     def _call(self, call: Call) -> Any:
