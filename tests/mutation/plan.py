@@ -33,7 +33,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "guards/bounds": (f"{_UNIT}/test_guard_bounds.py",),
     "guards/own_sockets": (f"{_UNIT}/test_own_sockets.py",),
     "guards/exits": (f"{_UNIT}/test_guard_exits.py",),
-    "guards/listening": (f"{_UNIT}/test_orders.py",),
+    "guards/listening": (f"{_UNIT}/test_guard_corners.py", f"{_UNIT}/test_orders.py"),
     "guards/recovery": (f"{_UNIT}/test_guard_recovery.py",),
     "orders": (f"{_UNIT}/test_orders.py",),
     "refit_watchdog": (

@@ -1,18 +1,21 @@
 """The launcher is told of a crash when it happens, with what is left; and again if the world is spared."""
 
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 import resurge
-from resurge import crashing, environment
+from resurge import crashing, environment, world_kill
 from resurge.crashing import CrashGuard
 from resurge.environment import WorkerEnvironment
 from resurge.frames import Crashed, Event, FrameDecoder, Spared
 from resurge.worker_session import Session
-from resurge.world_kill import WorldKill
+from resurge.world_kill import KillWatchdog, WorldKill
 from tests.unit.worker_sdk.abort_fakes import WAIT_S
 from tests.unit.worker_sdk.crash_stage import crash
 
@@ -140,3 +143,57 @@ def test_a_kill_happens_once_and_says_whether_it_did(kills):
     assert kill.now() is True
     assert kill.now() is False
     assert kills.ends == ["unrecorded"]
+
+
+def test_a_watchdog_without_a_thread_says_so_and_one_without_grace_waits_for_nothing(kills, monkeypatch):
+    class NoThread:
+        def __init__(self, **_):
+            pass
+
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    class Cancelled(threading.Event):
+        def wait(self, timeout=None):
+            waited.append(timeout)
+            return False
+
+    waited = []
+    watchdog = KillWatchdog(WorldKill(ValueError(), None, lambda: kills.end("unrecorded")), 0.0)
+    watchdog._cancelled = Cancelled()
+    watchdog._run()
+    assert waited == [0.0]
+    assert kills.ends == ["unrecorded"]
+    monkeypatch.setattr(world_kill.threading, "Thread", NoThread)
+    assert watchdog.start() is False
+
+
+class SlowOutput:
+    """A stream whose reader takes its time."""
+
+    def __init__(self):
+        self.text, self.flushed, self.daemons = "", 0, set()
+
+    def write(self, text):
+        threading.Event().wait(0.005)
+        self.text += text
+        self.daemons.add(threading.current_thread().daemon)
+
+    def flush(self):
+        self.flushed += 1
+
+
+def test_the_last_words_are_waited_for_on_a_daemon_thread(kills, monkeypatch):
+    stream = SlowOutput()
+    monkeypatch.setattr(world_kill.sys, "stderr", stream)
+    monkeypatch.setattr(world_kill.sys, "stdout", stream)
+    world_kill.say_last_words(ValueError("what broke the loop"))
+    assert "ValueError: what broke the loop" in stream.text
+    assert stream.flushed == 2
+    assert stream.daemons == {True}
+
+
+@pytest.mark.parametrize(("end", "code"), [("end_recorded", 1), ("end_unrecorded", -signal.SIGKILL)])
+def test_the_two_ends_of_a_process(end, code):
+    program = f"from resurge import world_kill; world_kill.{end}(); print('lives')"
+    assert subprocess.run([sys.executable, "-c", program], timeout=50).returncode == code

@@ -8,8 +8,10 @@ import threading
 import pytest
 
 import resurge
+from resurge import environment
 from resurge.guards import Outcome, abort_work
 from resurge.guards.abort_work import AbortWork
+from resurge.guards.listening import Ear
 from tests.unit.worker_sdk.abort_fakes import WAIT_S, Group, eventually
 
 LONG_S = 600.0
@@ -122,3 +124,44 @@ def test_a_guard_that_has_fired_is_not_counted_as_obeying():
         assert eventually(lambda: guard.fired)
         assert deadlines.obey(Order(1, 1, "late")) == 0
     assert guard.outcome is Outcome.ABORTED
+
+
+def test_where_only_the_first_thread_can_be_had_the_groups_are_aborted_on_it(monkeypatch):
+    real, group = threading.Thread, Group()
+    monkeypatch.setattr(
+        abort_work.threading, "Thread", lambda **told: NoThread() if told["name"].endswith("one") else real(**told)
+    )
+    work = AbortWork(lambda: None, [group])
+    work.start()
+    assert work.wait(WAIT_S)
+    assert group.aborts == 1
+
+
+class Told(Group):
+    """One that is told of guards, as gloo's is."""
+
+    def __init__(self):
+        super().__init__()
+        self.entered, self.left = [], []
+
+    def enter_guard(self, deadline_s):
+        self.entered.append(deadline_s)
+
+    def leave_guard(self, deadline_s):
+        self.left.append(deadline_s)
+
+
+def test_a_group_is_told_of_its_guard_and_of_the_end_with_the_same_instant():
+    group = Told()
+    with resurge.deadline(LONG_S, group):
+        assert len(group.entered) == 1 and group.left == []
+    assert group.left == group.entered
+
+
+def test_a_fresh_ear_is_deaf_and_begins_without_a_launcher(monkeypatch):
+    monkeypatch.delenv(environment.SOCKET, raising=False)
+    ear = Ear(lambda _: None)
+    assert not ear.begun and not ear.connected.is_set()
+    ear.begin()
+    assert ear.begun
+    ear.tell_fired("step")

@@ -45,6 +45,7 @@ class Launcher:
         self.server.listen()
         self.server.settimeout(WAIT_S)
         self.frames = []
+        self.line = self.server
 
     def takes(self):
         self.line, _ = self.server.accept()
@@ -166,3 +167,8 @@ def test_who_has_nothing_to_abort_or_has_ended_or_has_a_controller_is_left_alone
     assert over.outcome is Outcome.STOOD_DOWN
     assert deadlines.obey(ORDER) == 0
     assert ORDER.kind == orders.ABORT
+
+
+def test_only_a_guard_that_can_obey_begins_to_listen(launcher):
+    with resurge.deadline(LONG_S, None, "bare"), RefitAbortWatchdog(Group(), LONG_S), resurge.deadline(0, Group()):
+        assert not deadlines.EAR.begun
