@@ -9,7 +9,7 @@ import pytest
 
 import resurge
 from resurge import environment
-from resurge.guards import Outcome, abort_work
+from resurge.guards import Outcome, abort_work, deadlines
 from resurge.guards.abort_work import AbortWork
 from resurge.guards.listening import Ear
 from tests.unit.worker_sdk.abort_fakes import WAIT_S, Group, eventually
@@ -116,7 +116,6 @@ def test_an_abort_and_a_lost_context_are_told_from_others_by_type_or_by_text(err
 
 
 def test_a_guard_that_has_fired_is_not_counted_as_obeying():
-    from resurge.guards import deadlines
     from resurge.orders import Order
 
     group = Group()
@@ -165,3 +164,29 @@ def test_a_fresh_ear_is_deaf_and_begins_without_a_launcher(monkeypatch):
     ear.begin()
     assert ear.begun
     ear.tell_fired("step")
+
+
+def test_a_group_is_told_of_the_end_of_a_guard_that_could_not_be_entered(monkeypatch):
+    def no_thread(at_s, call):
+        raise RuntimeError("can't start new thread")
+
+    group = Told()
+    monkeypatch.setattr(deadlines.TIMER, "arm", no_thread)
+    with pytest.raises(RuntimeError, match="new thread"):
+        resurge.deadline(LONG_S, group).__enter__()
+    assert group.left == group.entered != []
+
+
+class ToldMeanwhile(Lingering):
+    """One whose guard is stood down while it is being entered."""
+
+    def enter_guard(self, deadline_s):
+        self.guard.stand_down()
+
+
+def test_a_stand_down_during_the_entry_shortens_too():
+    group = ToldMeanwhile()
+    group.guard = resurge.deadline(LONG_S, group, raise_=False)
+    with group.guard:
+        group.block()
+    assert group.guard.outcome is Outcome.ABORTED

@@ -88,6 +88,7 @@ def test_the_first_guard_listens_and_an_order_aborts_what_it_waits_in(launcher):
     hello, listen = launcher.frames
     assert isinstance(hello, Hello) and isinstance(listen, Listen)
     assert (listen.speaker.pid, listen.speaker.rank, listen.speaker.generation) == (os.getpid(), 3, 7)
+    assert {thread.daemon for thread in threading.enumerate() if thread.name == "resurge-ear"} == {True}
 
 
 def test_an_order_of_another_generation_is_not_obeyed(launcher):
