@@ -1,6 +1,7 @@
 """Corners of the guards that only a mutant would find: each of these lines was once the last one that told."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -190,3 +191,23 @@ def test_a_stand_down_during_the_entry_shortens_too():
     with group.guard:
         group.block()
     assert group.guard.outcome is Outcome.ABORTED
+
+
+def test_an_aborted_group_is_not_even_opened_again():
+    opened = []
+    group = resurge.AbortableGroup(opened.append, lambda _: None)
+    group.abort()
+    with pytest.raises(resurge.CollectiveAborted, match="made again"):
+        group.init("store")
+    assert opened == []
+
+
+def test_a_forked_child_is_deaf_until_it_listens_itself():
+    ear = Ear(lambda _: None)
+    ear.begin()
+    ear.connected.set()
+    ear._line, other_end = socket.socketpair()
+    ear.forget()
+    assert not ear.begun and not ear.connected.is_set()
+    assert other_end.recv(1) == b"", "the child's copy of the line is closed"
+    other_end.close()
