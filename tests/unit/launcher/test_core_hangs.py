@@ -19,6 +19,9 @@ from tests.unit.launcher.core_world import Node, of
 G1 = Generation(1)
 
 
+DOWN = g.DownGoal(G1, Because(Reason.WORKER_HUNG), IncidentId("i1"))
+
+
 def node(captures: Captures = Captures.ALL) -> Node:
     made = Node(captures=captures).running()
     made.feed(h.BeatAcked(made.now, 600.0))
@@ -139,12 +142,60 @@ def test_whoever_has_just_beaten_is_not_blamed_for_those_that_wait():
 
 def test_a_node_told_to_end_its_workers_for_a_hang_elsewhere_looks_first():
     n = node()
-    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60), silent(n, 1, limit_s=60))))
-    order = g.DownGoal(G1, Because(Reason.WORKER_HUNG), IncidentId("i1"))
-    fresh = n.want(order)
+    n.feed(h.PagesRead(G1, (silent(n, 0, for_s=50, limit_s=60), silent(n, 1, for_s=49, limit_s=60))))
+    fresh = n.want(DOWN)
     assert len(of(fresh, h.Inspect)) == 1 and not of(fresh, h.SignalWorkers)
     fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.GIL_HELD))))
     assert faults(fresh) == [(5, Reason.WORKER_GIL_HELD)] and of(fresh, h.SignalWorkers)
+
+
+@pytest.mark.parametrize("how", [How.LIVELOCK, How.BLOCKED, How.DEVICE, How.GIL_HELD])
+def test_workers_at_work_are_not_blamed_for_a_hang_elsewhere(how: How):
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, for_s=0.3, limit_s=60), silent(n, 1, for_s=0.3, limit_s=60))))
+    n.want(DOWN)
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, how))))
+    assert n.phase == "TearingDown" and of(fresh, h.SignalWorkers)
+    assert not faults(fresh)
+
+
+def test_a_longer_limit_of_its_own_hides_nobody_from_a_hang_elsewhere():
+    n = node()
+    saving = silent(n, 1, for_s=49, limit_s=600, open_phase="checkpoint")
+    n.feed(h.PagesRead(G1, (silent(n, 0, for_s=50, limit_s=60), saving)))
+    n.want(DOWN)
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.BLOCKED))))
+    assert faults(fresh) == [(5, Reason.WORKER_BLOCKED)]
+
+
+def test_without_any_limit_nobody_is_blamed_for_a_hang_elsewhere():
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, for_s=50, hung_at=None), silent(n, 1, last_beat_at=None, hung_at=None))))
+    n.want(DOWN)
+    assert not faults(n.feed(h.Inspected(G1, (Finding(0, How.BLOCKED), Finding(1, How.BLOCKED)))))
+
+
+@pytest.mark.parametrize("beat", [0.01, 2.0, None])
+def test_who_never_beat_in_time_is_blamed_and_not_whoever_just_did(beat: float | None):
+    n = node()
+    changed = {"last_beat_at": None, "hung_at": None} if beat is None else {"for_s": beat}
+    look(n, silent(n, 0, last_beat_at=None), silent(n, 1, **{"limit_s": 60.0, **changed}))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.UNKNOWN), Finding(1, How.LIVELOCK))))
+    assert faults(fresh) == [(4, Reason.WORKER_HUNG)]
+
+
+def test_of_two_that_never_beat_in_time_the_clearer_one_is_blamed():
+    n = node()
+    look(n, silent(n, 0, last_beat_at=None), silent(n, 1, last_beat_at=None))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.UNKNOWN), Finding(1, How.BLOCKED))))
+    assert faults(fresh) == [(5, Reason.WORKER_BLOCKED)]
+
+
+def test_who_has_beaten_and_is_silent_for_long_is_blamed_before_who_never_did():
+    n = node()
+    look(n, silent(n, 0, last_beat_at=None), silent(n, 1, for_s=40, limit_s=60))
+    fresh = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.BLOCKED))))
+    assert faults(fresh)[0] == (5, Reason.WORKER_BLOCKED)
 
 
 def test_a_node_told_to_end_its_workers_looks_for_a_bounded_time_only():

@@ -3,13 +3,14 @@
 Rules, in prose:
 1. A worker past its limit is not ended at once: for a bounded moment all of the node's workers are looked at, for a
    teardown destroys what can be seen.
-2. Blamed is the worker that hangs in the clearest way, of those past their limits and of those silent nearly as
-   long and clearly hang, though their own limits are longer; among equals one past its limit, then the one that is
-   furthest behind.
+2. Blamed is the worker that hangs in the clearest way, of those past their limits and of those that clearly hang and
+   are silent at least half as long, though their own limits are longer; among equals one past its limit, then the one
+   that is furthest behind. A worker that has never beaten is silent for nobody knows how long: its limit alone tells.
 3. Whoever is in a collective waits for another rank. If nobody else is to blame, the fault only says that nothing more
    was heard, and another node's clearer word stands before it.
 4. A worker that moves again while it is looked at is let live.
-5. A node that is told to end its workers because others hang looks at its own first.
+5. A node that is told to end its workers because others hang looks at its own first. Where none of them is late, those
+   are held to be at work that are silent for less than half of the shortest limit.
 """
 
 from __future__ import annotations
@@ -105,29 +106,34 @@ def with_evidence(crew: Crew, now: Instant) -> Crew:
     if crew.inspection is None or not crew.inspection.is_over:
         return crew
     known = {fault.rank for fault in crew.faults}
-    silent_for_s = _silence_of_late(crew, now)
-    fresh = tuple(
-        _fault(suspect, now)
-        for suspect in _suspects(crew, crew.inspection.findings)
-        if suspect.finding.how in CLEAR
-        and suspect.worker.rank not in known
-        and _silence_s(suspect.reading, now) >= silent_for_s / 2
-    )
+    clear = _clearly_hung(crew, crew.inspection.findings, now)
+    fresh = tuple(_fault(suspect, now) for suspect in clear if suspect.worker.rank not in known)
     return replace(crew, faults=crew.faults + fresh)
 
 
 def _culprit(crew: Crew, findings: tuple[Finding, ...], now: Instant) -> _Suspect | None:
-    suspects = _suspects(crew, findings)
-    late = [s for s in suspects if _is_late(s.reading, now)]
-    if not late:
-        return None
-    silent_for_s = max(_silence_s(s.reading, now) for s in late)
-    others = [
-        s
-        for s in suspects
-        if s not in late and s.finding.how in CLEAR and _silence_s(s.reading, now) >= silent_for_s / 2
-    ]
-    return min((*late, *others), key=lambda s: _order(s, now))
+    late = [s for s in _suspects(crew, findings) if _is_late(s.reading, now)]
+    others = _clearly_hung(crew, findings, now)
+    return min((*late, *others), key=lambda s: _order(s, now)) if late else None
+
+
+def _clearly_hung(crew: Crew, findings: tuple[Finding, ...], now: Instant) -> list[_Suspect]:
+    """Those that clearly hang and are past their limits, or silent for so long that they may be why others are."""
+    bound_s = _bound_s([reading for _, reading in _readings(crew)], now)
+    clear = [s for s in _suspects(crew, findings) if s.finding.how in CLEAR]
+    return [s for s in clear if _is_late(s.reading, now) or _is_silent_for(s.reading, bound_s, now)]
+
+
+def _bound_s(readings: list[PageReading], now: Instant) -> float | None:
+    """How long a worker within its limit is silent before it may be the cause; None where nothing tells.
+
+    Half as long as who is late; where nobody is who ever beat, half of the shortest limit, which work stays well below.
+    """
+    late = [silent_s for r in readings if _is_late(r, now) and (silent_s := _silence_s(r, now)) is not None]
+    if late:
+        return max(late) / 2
+    limits = [r.hung_at - r.last_beat_at for r in readings if r.hung_at is not None and r.last_beat_at is not None]
+    return min(limits) / 2 if limits else None
 
 
 def _suspects(crew: Crew, findings: tuple[Finding, ...]) -> list[_Suspect]:
@@ -157,12 +163,14 @@ def _is_late(reading: PageReading, now: Instant) -> bool:
     return reading.hung_at is not None and reading.hung_at <= now
 
 
-def _silence_s(reading: PageReading, now: Instant) -> float:
-    return now - reading.last_beat_at if reading.last_beat_at is not None else 0.0
+def _silence_s(reading: PageReading, now: Instant) -> float | None:
+    """Since its last beat; None where it never beat, which says nothing of how long it is silent."""
+    return now - reading.last_beat_at if reading.last_beat_at is not None else None
 
 
-def _silence_of_late(crew: Crew, now: Instant) -> float:
-    return max((_silence_s(reading, now) for _, reading in _readings(crew)), default=0.0)
+def _is_silent_for(reading: PageReading, bound_s: float | None, now: Instant) -> bool:
+    silent_s = _silence_s(reading, now)
+    return bound_s is not None and silent_s is not None and silent_s >= bound_s
 
 
 def _fault(suspect: _Suspect, now: Instant) -> Fault:
