@@ -8,6 +8,7 @@ import pytest
 
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.crashes import MARGIN_S
+from resurge_launcher.core.muster_state import MusterHeard
 from resurge_launcher.core.observe import observe
 from resurge_launcher.core.worker_news import CrashSpared, LoopCrashed, OrderAbort
 from resurge_libs.core.ids import Generation, Rank
@@ -94,3 +95,34 @@ def test_nobody_s_crash_is_ignored(who):
     node.move(60)
     assert node.phase == "Running"
     assert node.reason.code in (Reason.LATE_EVENT_IGNORED, Reason.TICK)
+
+
+def test_a_crashed_rank_that_ends_well_harms_nobody():
+    node = Node().running()
+    crashes(node)
+    node.exits(0, code=0)
+    node.move(10.0 + MARGIN_S)
+    assert node.phase == "Running"
+    assert faults(node) == []
+    node.exits(1, code=0)
+    assert node.phase == "Finished"
+
+
+def test_the_good_end_of_another_rank_spares_no_crashed_one():
+    node = Node().running()
+    crashes(node)
+    node.exits(1, code=0)
+    node.move(10.0 + MARGIN_S)
+    assert [code for code, _, _ in faults(node)] == [Reason.WORKER_CRASHED]
+
+
+def test_a_crashed_rank_whose_end_is_forgiven_harms_nobody():
+    node = Node().running(1, world_size=2, base_rank=0)
+    for rank in (0, 1):
+        node.feed(MusterHeard(ONE, Rank(rank), "join", 0, "", 1, 20.0))
+    crashes(node, rank=0)
+    node.exits(0, code=1)
+    node.feed(MusterHeard(ONE, Rank(1), "join", 1, "", 1, 20.0))
+    node.move(10.0 + MARGIN_S)
+    assert node.phase == "Running"
+    assert faults(node) == []

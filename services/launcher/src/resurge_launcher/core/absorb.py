@@ -203,8 +203,8 @@ def _exited(state: LauncherState, event: h.WorkerExited, now: Instant) -> Outcom
         return _late(state, f"the end of local rank {event.local_rank} is known")
     if record.forgiven and isinstance(state.phase, Running):
         return _bereaved(state, crew, record, now)
-    if crews.failure(record) is not None:
-        crew = crashes.ended(crew, record.rank)
+    settle = crashes.harmless if crews.failure(record) is None else crashes.ended
+    crew = settle(crew, record.rank)
     state, actions = with_crew(state, crew, now)
     reason = crews.failure(record) or Because(Reason.FINISHED, f"rank {record.rank} ended as it should")
     return state, actions, reason
@@ -227,7 +227,7 @@ def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
 def _bereaved(state: LauncherState, crew: Crew, record: ExitRecord, now: Instant) -> Outcome:
     """A worker has ended that the others go on without."""
     because = crews.end_of(record)
-    crew, told = musters.bereaved(crew, record.rank, because.sentence, now)
+    crew, told = musters.bereaved(crashes.harmless(crew, record.rank), record.rank, because.sentence, now)
     tell = h.TellFault(crew.generation, because, record.rank, record)
     return replace(state, phase=Running(crew)), (*told, *((tell,) if told else ())), because
 

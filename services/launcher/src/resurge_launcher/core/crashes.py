@@ -51,6 +51,12 @@ def ended(crew: Crew, rank: Rank) -> Crew:
     return _at_fault(crew, tuple(one for one in crew.condemned if one.rank == rank))
 
 
+def harmless(crew: Crew, rank: Rank) -> Crew:
+    """The crew after a rank has ended well, or the others go on without it: its crash ends nobody else any more."""
+    condemned = tuple(one for one in crew.condemned if one.rank != rank)
+    return replace(crew, condemned=condemned) if condemned != crew.condemned else crew
+
+
 def _at_fault(crew: Crew, found: tuple[Condemned, ...]) -> Crew:
     if not found:
         return crew
