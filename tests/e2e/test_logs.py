@@ -194,6 +194,7 @@ def test_two_nodes_send_through_leaves_that_their_launcher_started(tmp_path, run
         words += ["--rdzv-endpoint", f"127.0.0.1:{control}", "--rdzv-conf", f"is_host={number == 0}".lower()]
         words += ["--warm", "off", "--state-dir", str(tmp_path / "state"), "--run-dir", str(run_dir / node)]
         words += ["--ft-enable-log-server", "--ft-log-aggregator-count", "2", "--ft-log-server-port", str(logs)]
+        words += ["--ft-log-server-graceful-shutdown-timeout", "60"]  # a busy machine may start a sender late
         words += ["--ft-per-cycle-applog-prefix", str(tmp_path / "out" / "app.log")]
         command = [sys.executable, "-m", "resurge_launcher", *words, str(tmp_path / "train.py")]
         environ = {**os.environ, "RESURGE_MACHINE_ID": node}

@@ -11,6 +11,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
+import grpc.aio
+
 from resurge_api.logs.v1 import logs_pb2
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import BadRequest, RpcProblem
@@ -148,6 +150,8 @@ class PushStream:
         except RpcProblem as problem:
             log.event("sender_refused", sender=self._sender, sentence=str(problem))
             self._problem = problem
+        except grpc.aio.AbortError:  # this stream was ended from here: it has its refusal
+            return
         except Exception as error:  # task root: what cannot be read at all costs its own stream only
             log.event("message_unreadable", sender=self._sender, error=repr(error))
             self._problem = BadRequest.of("message", "could not be read: it is malformed or of another release")

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from dataclasses import dataclass
+from typing import Any
 
+import grpc
+
+from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.settings import LogPlan, RunSettings
+from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
+from resurge_libs.rpc.channel import open_channel
+from resurge_libs.rpc.context import call_metadata
 
 SERVER_LIMIT_S = 60.0
 """So long at least a log server waits for the last senders, with its launcher or without it."""
@@ -89,15 +97,38 @@ class LogServers:
         for leaf in self._leaves:
             leaf.start()
 
-    async def stop(self, limit_s: float) -> bool:
-        """Leaves first, which pass on what nodes still have; whether the root has ended within the limit."""
+    async def stop(self, limit_s: float, waits: bool = True) -> bool:
+        """Leaves first, which pass on what nodes still have; whether the root has ended within the limit.
+
+        Before that every rank's end is waited for: another node's sender may be on its way here, or between two
+        streams, and who is not connected when servers are told to end finds nobody any more. Without `waits` some
+        rank's end is known not to come.
+        """
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + limit_s
+        if self._root is not None and waits and limit_s > 0:
+            with contextlib.suppress(grpc.RpcError):
+                await self._all_ends(limit_s)
         leaves = [leaf.stop(end_it=True, limit_s=limit_s) for leaf in self._leaves]
         await asyncio.gather(*leaves)
         if self._root is None:
             return False
         return await self._root.stop(end_it=True, limit_s=max(0.0, give_up_at - loop.time()))
+
+    async def _all_ends(self, limit_s: float) -> None:
+        """Wait until the last cycle's file is complete, where there is one. Raises RpcError, also past the limit."""
+        assert self._plan.endpoint is not None, "a root has a place"
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + limit_s
+        token = self._settings.job_token
+        async with open_channel(self._plan.endpoint, TimeLimits(), token) as channel:
+            stub: Any = logs_pb2_grpc.LogAggregatorServiceStub(channel)
+            for until_sealed in (False, True):  # without any file nothing was printed, and nothing is waited for
+                request = logs_pb2.GetLogRequest(kind=logs_pb2.LOG_KIND_APPLICATION, wait=until_sealed)
+                left_s = max(0.0, give_up_at - loop.time())
+                found = await stub.GetLog(request, timeout=left_s, metadata=call_metadata(token), wait_for_ready=True)
+                if found.log.sealed:
+                    return
 
     def _useless(self, last_words: str) -> None:
         log.event("log_server_useless", sentence=f"the log server cannot be started: {last_words}")

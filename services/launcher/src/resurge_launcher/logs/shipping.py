@@ -153,7 +153,7 @@ class LogShipping:
             self._say_what_is_left(await self._desk.ask(lambda: list(spool.notes(self._folder)), SPOOL_LIMIT_S))
         if self._sender is not None and self._sender.returncode is None:
             self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
-        has_ended = await self._servers.stop(max(0.0, give_up_at - loop.time()))
+        has_ended = await self._servers.stop(max(0.0, give_up_at - loop.time()), waits=not self._is_down)
         with contextlib.suppress(OSError):
             await self._desk.ask(self._tidy_up, SPOOL_LIMIT_S)
         if has_ended:
