@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import signal
 import socket
 from pathlib import Path
+
+import pytest
 
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_libs.obs import log
@@ -44,7 +47,7 @@ def test_of_two_state_directories_for_one_address_the_first_stays(tmp_path: Path
     useless: list[str] = []
 
     async def rival() -> None:
-        listen = Endpoint(path=str(tmp_path / "c.sock"))
+        listen = Endpoint(host="127.0.0.1", port=free_port())
         planes = [
             ControlPlane(ControlPlan("job", listen, tmp_path / name, dict(os.environ)), lambda: None, useless.append)
             for name in ("one", "two")
@@ -67,3 +70,41 @@ def test_of_two_state_directories_for_one_address_the_first_stays(tmp_path: Path
         log.configure()
     assert said.getvalue().count("started elsewhere: nothing is kept in") == 1
     assert useless == []
+
+
+def test_one_that_worked_before_is_tried_again_whoever_held_its_port_meanwhile(tmp_path: Path):
+    async def meet_a_squatter() -> None:
+        port = free_port()
+        answered = asyncio.Event()
+        plan = ControlPlan("job", Endpoint(host="127.0.0.1", port=port), tmp_path / "state", dict(os.environ))
+        plane = ControlPlane(plan, answered.set, pytest.fail)
+        task = plane.start()
+        try:
+            await asyncio.wait_for(answered.wait(), 30)
+            (before,) = plane.pids
+            with socket.socket() as squatter:
+                squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                os.kill(before, signal.SIGKILL)
+                await wait_until_async(lambda: _has_bound(squatter, port), 5, "the port")
+                squatter.listen(64)
+                (refused,) = await wait_until_async(lambda: plane.pids - {before}, 20, "one that finds it taken")
+                await wait_until_async(lambda: refused not in plane.pids, 20, "its end")
+            await wait_until_async(lambda: plane.pids - {before, refused}, 20, "another try")
+            assert not task.done()
+        finally:
+            await plane.stop(end_it=True)
+
+    asyncio.run(meet_a_squatter())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _has_bound(squatter: socket.socket, port: int) -> bool:
+    with contextlib.suppress(OSError):
+        squatter.bind(("127.0.0.1", port))
+        return True
+    return False

@@ -51,6 +51,8 @@ class ControlPlan:
     state_dir: Path
     environ: Mapping[str, str]
     config_path: Path | None = None
+    gives_way: bool = True
+    """One that another launcher started for the same address does as well."""
     ends_with_launcher: bool = False
     """Nobody but this launcher knows the job's name: without it the control plane is of no use."""
 
@@ -122,7 +124,7 @@ class ControlPlane:
             log.event("control_plane_ended", exit_code=code)
             if code == 0:
                 return
-            if code == EXIT_USAGE and await asyncio.to_thread(answers, self._plan.listen):
+            if code == EXIT_USAGE and not ever_answered and await self._another_answers():
                 # of two that were started for one address the other has it; its journal is the job's from now on
                 self._leave_to_other()
                 return
@@ -154,6 +156,10 @@ class ControlPlane:
                 continue
             self._lock_descriptor = descriptor
             return True
+
+    async def _another_answers(self) -> bool:
+        """One of another state directory; never for a part of one launcher's own, as a log server is."""
+        return self._plan.gives_way and await asyncio.to_thread(answers, self._plan.listen)
 
     def _leave_to_other(self) -> None:
         listen, state_dir = self._plan.listen, self._plan.state_dir

@@ -28,6 +28,7 @@ LEAF_STATE_NAME = "log-leaf-{}"
 class LogServerPlan(ControlPlan):
     """The log server, kept alive as a control plane is."""
 
+    gives_way: bool = False
     logs: LogPlan | None = None
 
     @property
@@ -45,6 +46,7 @@ class LogServerPlan(ControlPlan):
 class LogLeafPlan(ControlPlan):
     """One leaf."""
 
+    gives_way: bool = False
     logs: LogPlan | None = None
 
     @property
