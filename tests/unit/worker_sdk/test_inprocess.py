@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from resurge.frames import FrameError, Mustered, Speaker, decode, encode
+from resurge.environment import RANK, WORLD_SIZE, WorkerEnvironment
+from resurge.frames import FrameDecoder, FrameError, Mustered, Speaker, decode, encode
 from resurge.inprocess import RankShouldRestart, Wrapper, fill_gaps, shift_ranks
-from resurge.inprocess.interrupting import Attempt
+from resurge.inprocess.interrupting import SETTLE_S, Attempt
+from resurge.inprocess.line import Line
+from resurge.inprocess.wrapper import _Run
 from resurge.muster import Answer, AnswerDecoder
+
+Answers = Callable[[Mustered], list[Answer]]
 
 
 @pytest.mark.parametrize(
@@ -137,3 +146,135 @@ def test_words_and_answers_survive_the_socket():
     for broken in (b"\x00\x00\x00\x02{}", b"\xff\xff\xff\xff"):
         with pytest.raises(FrameError):
             AnswerDecoder().feed(broken)
+
+
+class Launcher:
+    """Hears one rank, and answers each of its words at once and in one write; closes where it has no answers."""
+
+    def __init__(self, path: Path, answers: Answers) -> None:
+        self.told = WorkerEnvironment(page=str(path / "page"), socket=str(path / "socket"), world_size=1)
+        self.heard: list[tuple[str, int]] = []
+        self._answers = answers
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(self.told.socket)
+        self._server.listen(1)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._server.accept()
+        decoder = FrameDecoder()
+        with connection:
+            while data := connection.recv(65536):
+                for frame in decoder.feed(data):
+                    if isinstance(frame, Mustered):
+                        self.heard.append((frame.kind, frame.iteration))
+                        connection.sendall(b"".join(answer.encoded() for answer in self._answers(frame)))
+
+    def close(self) -> None:
+        self._server.close()
+        self._thread.join(20)
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answers], Launcher]]:
+    made: list[Launcher] = []
+    monkeypatch.setenv(RANK, "0")
+    monkeypatch.setenv(WORLD_SIZE, "1")
+
+    def make(answers: Answers) -> Launcher:
+        made.append(Launcher(tmp_path, answers))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def run_under(found: Launcher, function: Callable[..., object], plan: Wrapper | None = None) -> object:
+    run = _Run(plan or Wrapper(), function, takes_call=True)
+    run._told = found.told
+    line = Line(found.told, run._interrupt)
+    try:
+        return run._iterate(line)
+    finally:
+        line.close()
+
+
+def test_a_fault_told_together_with_the_start_interrupts_too(launcher):
+    def answers(word: Mustered) -> list[Answer]:
+        start = Answer("start", word.iteration, "", (0,))
+        if word.kind == "done":
+            return [Answer("over", word.iteration)]
+        return [start, Answer("interrupt", 0, "rank 1 died")] if word.iteration == 0 else [start]
+
+    def function(call):
+        if call.iteration == 0:
+            threading.Event().wait(20)
+            raise AssertionError("the iteration that was broken was not left")
+        return call.iteration
+
+    found = launcher(answers)
+    assert run_under(found, function) == 1
+    assert found.heard == [("join", 0), ("join", 1), ("done", 1)]
+
+
+class Settling:
+    """A group as of gloo: it is bounded first, and cut a while later."""
+
+    def __init__(self) -> None:
+        self.bounds: list[float] = []
+        self.cut_at: list[float] = []
+        self.cut = threading.Event()
+
+    def enter_guard(self, deadline_s: float) -> None:
+        self.bounds.append(deadline_s)
+
+    def abort(self) -> None:
+        self.cut_at.append(time.monotonic())
+        self.cut.set()
+
+
+def test_transfers_over_gloo_settle_before_a_connection_is_cut():
+    attempt, group = Attempt(0), Settling()
+    attempt.add(group)
+    started_s = time.monotonic()
+    threading.Thread(target=attempt.interrupt, args=(0, "now"), daemon=True).start()
+    assert group.cut.wait(10)
+    attempt.left()
+    assert len(group.bounds) == 1 and started_s + SETTLE_S <= group.bounds[0] <= group.cut_at[0] + 1e-3
+    attempt.settle()
+    assert len(group.bounds) == 1, "once"
+
+
+def test_a_rank_whose_own_function_has_failed_lets_its_peers_settle_too(launcher):
+    group, failed_s = Settling(), []
+
+    def answers(word: Mustered) -> list[Answer]:
+        about = {"join": "start", "broken": "interrupt", "done": "over"}
+        return [Answer(about[word.kind], word.iteration, "why", (0,))]
+
+    def function(call):
+        if call.iteration == 0:
+            call.add(group)
+            failed_s.append(time.monotonic())
+            raise ValueError("on purpose")
+        return "done"
+
+    assert run_under(launcher(answers), function) == "done"
+    assert group.cut_at[0] - failed_s[0] >= SETTLE_S
+
+
+def test_a_group_made_after_the_interrupt_is_aborted_at_once():
+    attempt, late = Attempt(0), Settling()
+
+    class Early:
+        def abort(self) -> None:
+            attempt.add(late)
+
+    attempt.add(Early())
+    threading.Thread(target=attempt.interrupt, args=(0, "now"), daemon=True).start()
+    with pytest.raises(RankShouldRestart):
+        threading.Event().wait(10)
+    attempt.left()
+    assert late.cut.wait(10) and len(late.cut_at) == 1

@@ -11,7 +11,9 @@ import contextlib
 import ctypes
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 from resurge.guards.abort_work import AbortWork
 from resurge.guards.groups import Abortable
@@ -20,6 +22,13 @@ INTERRUPT_SIGNAL = signal.SIGRTMIN + 10
 """Sent by this process to its own main thread only."""
 PAUSE_S = 0.05
 """What an abort alone is given; then, and as often again, the exception is raised."""
+
+
+SETTLE_S = 0.05
+"""What is under way over gloo is given before any rank cuts a connection, and what begins meanwhile ends by itself.
+
+gloo never wakes an operation whose connection ends in the middle of a transfer; one that waits for its peer it does.
+"""
 
 
 class RankShouldRestart(BaseException):
@@ -40,6 +49,7 @@ class Attempt:
         self._lock = threading.Lock()
         self._inside = True
         self._left = threading.Event()
+        self._aborting = self._settled = False
         self._driver: threading.Thread | None = None
         self._is_main = threading.current_thread() is threading.main_thread()
         if self._is_main:
@@ -53,6 +63,26 @@ class Attempt:
             self.sentence = sentence or "interrupted"
             self._driver = threading.Thread(target=self._drive, name="resurge-interrupt", daemon=True)
             self._driver.start()
+
+    def add(self, group: Abortable) -> None:
+        """Abort this group too when the function is to be left: at once, where the others have been aborted already."""
+        with self._lock:
+            self.groups.append(group)
+            is_late = self._aborting
+        if is_late:
+            group.abort()
+
+    def settle(self) -> None:
+        """Let transfers over gloo end or come to a wait, on the peers too; once, before a group is let go of."""
+        with self._lock:
+            groups = () if self._settled else tuple(self.groups)
+            self._settled = True
+        bounded: list[Any] = [group for group in groups if hasattr(group, "enter_guard")]
+        for group in bounded:
+            with contextlib.suppress(RuntimeError):  # the function has destroyed it
+                group.enter_guard(time.monotonic() + SETTLE_S)
+        if bounded:
+            time.sleep(SETTLE_S)
 
     @contextlib.contextmanager
     def atomic(self) -> Iterator[None]:
@@ -87,8 +117,11 @@ class Attempt:
 
     def _drive(self) -> None:
         with self._atomic:
-            work = AbortWork(lambda: None, tuple(self.groups))
-            work.start()
+            self.settle()
+            with self._lock:
+                self._aborting = True
+                groups = tuple(self.groups)
+            AbortWork(lambda: None, groups).start()
         while not self._left.wait(PAUSE_S):
             with self._atomic:
                 if self._inside and self._is_main:

@@ -53,7 +53,7 @@ class Line:
         until = None if limit_s is None else time.monotonic() + limit_s
         with self._changed:
             while True:
-                found = next((a for a in self._answers if a.iteration == iteration and a.kind in kinds), None)
+                found = self._found(iteration, kinds)
                 if found is not None:
                     return found
                 if self._lost:
@@ -63,11 +63,19 @@ class Line:
                     raise TimeoutError(f"no answer about iteration {iteration} within {limit_s:g} s")
                 self._changed.wait(left_s)
 
+    def heard(self, iteration: int, kind: str) -> Answer | None:
+        """The answer of this kind that is here already."""
+        with self._changed:
+            return self._found(iteration, (kind,))
+
     def close(self) -> None:
         """Nothing more is said or heard."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    def _found(self, iteration: int, kinds: tuple[str, ...]) -> Answer | None:
+        return next((a for a in self._answers if a.iteration == iteration and a.kind in kinds), None)
 
     def _say(self, frame: Mustered) -> None:
         try:

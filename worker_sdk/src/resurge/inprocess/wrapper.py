@@ -78,7 +78,7 @@ class Call:
 
     def add(self, group: Abortable) -> None:
         """Abort this too when the iteration is interrupted."""
-        self._attempt.groups.append(group)
+        self._attempt.add(group)
 
     def atomic(self) -> contextlib.AbstractContextManager[None]:
         """For what must be done whole, as putting a checkpoint in place: no restart interrupts it."""
@@ -149,7 +149,7 @@ class _Run:
                 return self._alone()
             self._order = self._plan.assign(self._order, answer.members, self._plan.active_world_size or 0)
             is_over, result, last_error = self._once(line, iteration)
-            self._let_go(last_error)
+            self._let_go(last_error, is_over)
             if is_over:
                 return result
             self._ready_again()
@@ -165,7 +165,7 @@ class _Run:
         if rank < active:
             environment.write_place(rank, active)
             attempt = self._attempt = Attempt(iteration)
-            result, error = self._guarded(Call(iteration, rank, active, me, attempt, self._store))
+            result, error = self._guarded(Call(iteration, rank, active, me, attempt, self._store), line)
             if not attempt.sentence and error is None:
                 line.done(iteration, active)
             elif not attempt.sentence:
@@ -178,13 +178,17 @@ class _Run:
         _log.warning("resurge: iteration %d of rank %d ends: %s", iteration, me, answer.sentence)
         return False, None, error
 
-    def _guarded(self, call: Call) -> tuple[Any, Exception | None]:
+    def _guarded(self, call: Call, line: Line) -> tuple[Any, Exception | None]:
         attempt = call._attempt
         result: Any = None
         error: Exception | None = None
         try:
             try:
-                result = self._call(call)
+                early = line.heard(call.iteration, INTERRUPT)
+                if early is not None:  # heard while there was no attempt to interrupt
+                    attempt.interrupt(call.iteration, early.sentence)
+                else:
+                    result = self._call(call)
             except Exception as raised:  # task root: the function's own error, or what an abort made of it
                 error = raised
             finally:
@@ -205,12 +209,14 @@ class _Run:
     def _store(self) -> str:
         return os.path.join(os.path.dirname(self._told.page), "inprocess")
 
-    def _let_go(self, error: Exception | None) -> None:
+    def _let_go(self, error: Exception | None, is_over: bool) -> None:
         """Of the groups that the iteration has made: they end with it."""
         if error is not None:
             error.__traceback__ = None  # its frames hold the group
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
+            if not is_over:
+                attempt.settle()
             for group in attempt.groups:
                 group.abort()
             attempt.groups.clear()
