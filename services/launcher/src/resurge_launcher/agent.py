@@ -42,6 +42,7 @@ from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
 from resurge_launcher.pages import page_home, remove_pages
 from resurge_launcher.processes import kernel
+from resurge_launcher.processes.py_spy import PySpy
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.settings import RunSettings
 from resurge_launcher.signals import Signals
@@ -148,6 +149,7 @@ class _Agent:
         self._left: asyncio.Future[h.ExitWith] | None = None
         self._crash: BaseException | None = None
         self._effects: Effects | None = None  # a fault may come before it is there
+        self._spy = PySpy()
         self._colours = log.wants_colours(settings.environ)
         self._children_before = set(kernel.children_of(os.getpid()))
 
@@ -239,7 +241,7 @@ class _Agent:
             signals_to_handle=",".join(number.name for number in settings.signals_to_handle),
             launcher=kernel.process_name(os.getpid()),
         )
-        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, settings.run_dir, self._logs)
+        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, settings.run_dir, self._logs, self._spy)
         return Hands(
             shop=shop,
             files=StartFiles(settings.cycle_info_dir, settings.log_root, settings.job_id, settings.nproc_per_node),
@@ -305,7 +307,7 @@ class _Agent:
         pids = self._children_before | (self._control.pids if self._control is not None else set())
         for reader in (self._marker, self._gpus, self._logs):
             pids |= reader.pids if reader is not None else set()
-        return pids | self._store.pids | (self._warm.pids if self._warm is not None else set())
+        return pids | self._spy.pids | self._store.pids | (self._warm.pids if self._warm is not None else set())
 
     # -------------------------------------------------------------------------------------------------- greeting
 

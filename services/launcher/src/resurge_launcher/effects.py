@@ -34,6 +34,8 @@ from resurge_libs.obs import log
 
 STORE_PREPARATION_S = 2.0
 """So long after a start the next generation's store is made."""
+LAST_WORDS_S = 2.0
+"""For the tasks that look at workers and tell of faults, when the launcher ends; the longest takes half of it."""
 
 
 class Upward(Protocol):
@@ -115,7 +117,7 @@ class Effects:
     async def close(self) -> None:
         """Let the last words be said, and remove what only this launcher needs."""
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
         if self._preparation is not None:
             self._preparation.cancel()
         self._hands.strays.stop()

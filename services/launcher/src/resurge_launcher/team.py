@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from resurge_launcher.output import Funnel, Stream
 from resurge_launcher.pages import PageBook
 from resurge_launcher.processes import inspection, kernel
 from resurge_launcher.processes.probes import Probe
+from resurge_launcher.processes.py_spy import PySpy
 from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.settings import RunSettings, Std
 from resurge_launcher.start_files import NO_FILES, LogFiles
@@ -61,6 +62,7 @@ class Shop:
     """For error files, where no log directory can be written."""
     logs: LogShipping | None = None
     """Where what workers print goes instead, on its way to one file for all ranks."""
+    spy: PySpy = field(default_factory=PySpy)
 
 
 class Team:
@@ -179,7 +181,7 @@ class Team:
             for local_rank, worker in self._workers.items()
             if worker.status is None
         ]
-        return await inspection.inspect(subjects, with_stacks, limit_s)
+        return await inspection.inspect(subjects, with_stacks, limit_s, self._shop.spy)
 
     def signal(self, number: int) -> None:
         """Signal the process groups of all that live."""

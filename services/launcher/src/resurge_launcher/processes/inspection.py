@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from pathlib import Path
 from resurge_launcher.core.findings import Finding, How
 from resurge_launcher.processes import kernel, thread_stacks
 from resurge_launcher.processes.probes import Probe
+from resurge_launcher.processes.py_spy import PySpy
 from resurge_libs.core.instant import Instant
 
 LOOK_S = 0.005
@@ -68,7 +67,7 @@ class Look:
     stacks: dict[int, str]
 
 
-async def inspect(subjects: Sequence[Subject], with_stacks: bool, limit_s: float) -> Look:
+async def inspect(subjects: Sequence[Subject], with_stacks: bool, limit_s: float, spy: PySpy) -> Look:
     """Look at them all at once; takes at most the limit, and a moment."""
     began = time.monotonic()
     for subject in subjects:
@@ -79,7 +78,7 @@ async def inspect(subjects: Sequence[Subject], with_stacks: bool, limit_s: float
             _go_on(subject)
     left_s = limit_s - (time.monotonic() - began)
     if with_stacks:
-        await _ask_py_spy([s for s in subjects if not s.stacks], min(left_s, PY_SPY_S))
+        await _ask(spy, [s for s in subjects if not s.stacks], min(left_s, PY_SPY_S))
     findings = tuple(finding for s in subjects if (finding := _finding(s)) is not None)
     return Look(findings, {s.local_rank: s.stacks for s in subjects if s.stacks})
 
@@ -175,15 +174,7 @@ def _how(subject: Subject, stat: kernel.ProcessStat, place: thread_stacks.Frame 
     return How.BLOCKED if place is not None and not place.is_framework else How.UNKNOWN
 
 
-async def _ask_py_spy(subjects: Sequence[Subject], limit_s: float) -> None:
-    program = shutil.which("py-spy")
-    if program is None or limit_s <= 0 or not subjects:
-        return
-    await asyncio.gather(*(_dump(program, subject, limit_s) for subject in subjects))
-
-
-async def _dump(program: str, subject: Subject, limit_s: float) -> None:
-    command = [program, "dump", "--nonblocking", "--pid", str(subject.pid)]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=limit_s, check=False)
-        subject.stacks = done.stdout[:STACKS_LIMIT_BYTES].decode(errors="replace")
+async def _ask(spy: PySpy, subjects: Sequence[Subject], limit_s: float) -> None:
+    found = await asyncio.gather(*(spy.dump(subject.pid, limit_s) for subject in subjects))
+    for subject, stacks in zip(subjects, found, strict=True):
+        subject.stacks = stacks
