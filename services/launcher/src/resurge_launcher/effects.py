@@ -156,7 +156,9 @@ class Effects:
     def _spawn_now(self, run: RunGoal, files: LogFiles) -> None:
         if self._ordered is not run:
             files.close()
-            return  # called off
+            if self._hands.shop.logs is not None:
+                self._hands.shop.logs.called_off(run.generation)
+            return
         self._ordered = None
         team: Team | None = None
         try:

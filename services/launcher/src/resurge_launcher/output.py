@@ -17,7 +17,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol
 
 from resurge_launcher.output_files import FileWriters, LogFile
 from resurge_launcher.terminal import Terminal
@@ -49,18 +49,24 @@ class _Pipe:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
+class Copy(Protocol):
+    """Where the launcher's own lines go as well."""
+
+    def write(self, text: str) -> int:
+        """Hand over whole lines; waits for nothing."""
+
+
 class OwnLines:
     """The funnel as a text stream for log events, so that a terminal that blocks does not block the launcher."""
 
-    def __init__(self, funnel: Funnel, copy: TextIO | None = None) -> None:
+    def __init__(self, funnel: Funnel, copy: Copy | None = None) -> None:
         self._funnel, self._copy = funnel, copy
 
     def write(self, text: str) -> int:
         """Hand over whole lines."""
         self._funnel.say(text)
         if self._copy is not None:
-            with contextlib.suppress(OSError):  # a full disk costs the copy
-                self._copy.write(text)
+            self._copy.write(text)
         return len(text)
 
     def isatty(self) -> bool:

@@ -49,11 +49,10 @@ class SpoolPlaces:
         descriptor = self._unused.get((generation, rank))
         return os.dup(descriptor) if descriptor is not None else None
 
-    def close_unused(self) -> None:
-        """All that are to have a place have it."""
-        for descriptor in self._unused.values():
-            os.close(descriptor)
-        self._unused = {}
+    def close_unused(self, upto: int | None = None) -> None:
+        """All that are to have a place have it; with `upto` only those of these generations."""
+        for key in [key for key in self._unused if upto is None or key[0] <= upto]:
+            os.close(self._unused.pop(key))
 
     async def _last_words(self, generation: int) -> None:
         """Wait until what workers of before wrote is durable, for a moment, and less where that did not help."""

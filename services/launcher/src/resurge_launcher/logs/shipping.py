@@ -13,12 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.desk import SpoolDesk
 from resurge_launcher.logs.lifeline import ORPHAN_LIMIT_S
+from resurge_launcher.logs.own_copy import OwnCopy
 from resurge_launcher.logs.places import SPOOL_LIMIT_S, SpoolPlaces
 from resurge_launcher.logs.servers import LogServers
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
@@ -46,6 +47,7 @@ class LogShipping:
         self._desk = SpoolDesk()
         self._places = SpoolPlaces(self._folder, self._desk)
         self._preparing: asyncio.Task[None] | None = None
+        self._own_copy: OwnCopy | None = None
         self._is_down = False
         self._sender_trouble = ""
 
@@ -65,16 +67,19 @@ class LogShipping:
         spool.reopen(self._folder)
         spool.end_launchers(self._folder, self._incarnation - 1)
 
-    def own_log(self) -> TextIO | None:
-        """Where the launcher's own log lines go as well; None where that was not asked for."""
+    def own_log(self) -> OwnCopy | None:
+        """Where the launcher's own log lines go as well; None where that was not asked for. In a running loop."""
         if self._plan.launcher_log is None:
             return None
         note = SpoolNote(self._settings.job_id, self._settings.node_id, 0, 0, 0, 0, 0, self._incarnation, True)
-        try:
-            return open(spool.open_for_worker(self._folder, note), "w", encoding="utf-8", buffering=1)
-        except OSError as error:
-            self._down(error)
-            return None
+        loop = asyncio.get_running_loop()
+
+        def failed(error: OSError) -> None:
+            with contextlib.suppress(RuntimeError):  # the launcher has ended
+                loop.call_soon_threadsafe(self._down, error)
+
+        self._own_copy = OwnCopy(self._desk, lambda: spool.open_for_worker(self._folder, note), failed)
+        return self._own_copy
 
     # --- workers ---
 
@@ -107,6 +112,11 @@ class LogShipping:
     def started(self) -> None:
         """The workers have their places."""
         self._places.close_unused()
+
+    def called_off(self, generation: int) -> None:
+        """A start that had its places is not wanted any more: nobody will write there."""
+        self._places.close_unused(generation)
+        self.ended(generation)
 
     def nudge(self) -> None:
         """Have the sender look now: somebody said his last words."""
@@ -160,6 +170,8 @@ class LogShipping:
             self._remove_sockets()
 
     def _end_all(self) -> None:
+        if self._own_copy is not None:
+            self._own_copy.close()
         last = max((generation for generation, _ in self._places.notes), default=0)
         spool.end_generation(self._folder, last)
         spool.end_launchers(self._folder, self._incarnation)
