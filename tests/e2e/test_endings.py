@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_every_launcher_ends_with_the_code_and_the_cause_of_the_job(cell: Cell, tmp_path: Path):
-    """Both ways to start the control plane, each kind of kill once: the first by its decision, none in two."""
-    for number in (0, 1, 2):
+    """Both ways to start the control plane; killed at its decision where its launcher supervises it."""
+    for number in (0, 2):
         played = play(cell, number, 1, tmp_path / str(number))
         assert played.problem == "", f"run {number}, killed {played.kill}"
 
