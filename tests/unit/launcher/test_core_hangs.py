@@ -14,7 +14,7 @@ from resurge_launcher.core.hangs import INSPECTION_LIMIT_S
 from resurge_libs.core.ids import Generation, IncidentId
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import HANGS, Because, Reason, vagueness
-from tests.unit.launcher.core_world import Node, of
+from tests.unit.launcher.core_world import Node, of, run
 
 G1 = Generation(1)
 
@@ -117,6 +117,42 @@ def test_among_equals_the_one_that_is_furthest_behind_is_blamed():
     look(n, silent(n, 0, step=7), silent(n, 1, step=6, for_s=9))
     fresh = n.feed(h.Inspected(G1, (Finding(0, How.BLOCKED), Finding(1, How.BLOCKED))))
     assert faults(fresh)[0] == (5, Reason.WORKER_BLOCKED)
+
+
+def three() -> Node:
+    """A node of three workers."""
+    n = Node(captures=Captures.ALL, local_world_size=3).attached()
+    n.want(run())
+    n.feed(h.SpawnDone(G1, ((0, 1000), (1, 1001), (2, 1002))), h.BeatAcked(n.now, 600.0))
+    n.move(100)
+    return n
+
+
+WORK = "train.py:57 in step"
+
+
+@pytest.mark.parametrize("elsewhere", [0, 1, 2])
+def test_of_those_that_are_blocked_the_one_that_stands_elsewhere_is_blamed(elsewhere: int):
+    n = three()
+    look(n, *(silent(n, rank, step=9 if rank == elsewhere else 3) for rank in range(3)))
+    found = [Finding(rank, How.BLOCKED, "load.py:9 in read" if rank == elsewhere else WORK) for rank in range(3)]
+    fresh = n.feed(h.Inspected(G1, tuple(found)))
+    assert faults(fresh) == [(4 + elsewhere, Reason.WORKER_BLOCKED)], "the others wait for it at one line"
+
+
+def test_where_all_are_blocked_at_one_line_the_one_that_is_furthest_behind_is_blamed():
+    n = three()
+    look(n, *(silent(n, rank, step=5 - rank) for rank in range(3)))
+    fresh = n.feed(h.Inspected(G1, tuple(Finding(rank, How.BLOCKED, WORK) for rank in range(3))))
+    assert faults(fresh) == [(6, Reason.WORKER_BLOCKED)]
+
+
+def test_workers_blocked_at_one_line_are_not_blamed_for_a_hang_elsewhere():
+    n = three()
+    n.feed(h.PagesRead(G1, tuple(silent(n, rank, for_s=50, limit_s=60) for rank in range(3))))
+    n.want(DOWN)
+    found = (Finding(0, How.BLOCKED, WORK), Finding(1, How.BLOCKED, WORK), Finding(2, How.BLOCKED, "load.py:9 in read"))
+    assert faults(n.feed(h.Inspected(G1, found))) == [(6, Reason.WORKER_BLOCKED)]
 
 
 def test_whoever_is_waited_for_is_blamed_though_its_own_limit_is_longer():

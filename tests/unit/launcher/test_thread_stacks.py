@@ -1,5 +1,7 @@
 """What a written stack says: the main thread, and whether it waits for other ranks."""
 
+import pytest
+
 from resurge_launcher.processes.thread_stacks import main_stack, place
 
 WRITTEN = """Thread 0x00007f68aec9e6c0 (most recent call first):
@@ -37,6 +39,7 @@ def test_without_a_mark_the_last_thread_is_the_main_one():
 def test_what_py_spy_writes_is_read_too():
     found = place(main_stack(SPIED))
     assert str(found) == "distributed_c10d.py:2500 in all_reduce"
+    assert found is not None and found.is_collective, "it writes no whole paths"
 
 
 def test_collectives_are_those_of_torch_but_not_its_launcher():
@@ -48,6 +51,39 @@ def test_collectives_are_those_of_torch_but_not_its_launcher():
     assert collective is not None and collective.is_collective
     assert record is not None and not record.is_collective and record.is_framework
     assert backward is not None and not backward.is_collective and backward.is_framework
+
+
+@pytest.mark.parametrize(
+    "ours",
+    ["guards/torch_groups.py", "guards/deadlines.py", "inprocess/line.py"],
+)
+def test_a_wait_for_peers_through_our_own_code_is_one_for_others_and_stands_in_the_script(ours: str):
+    text = f"""Current thread 0x1 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+  File "/x/site-packages/resurge/{ours}", line 137 in wait
+  File "/usr/lib/python3.11/contextlib.py", line 81 in inner
+  File "/x/site-packages/resurge/guards/deadlines.py", line 299 in run
+  File "/srv/job/train.py", line 57 in step
+"""
+    found = place(main_stack(text))
+    assert found is not None and found.is_collective
+    assert str(found) == "train.py:57 in step"
+
+
+def test_the_script_s_own_wait_within_our_code_is_its_own():
+    text = """Current thread 0x1 (most recent call first):
+  File "/srv/job/train.py", line 57 in step
+  File "/x/site-packages/resurge/guards/deadlines.py", line 299 in run
+  File "/x/site-packages/resurge/inprocess/wrapper.py", line 150 in call
+"""
+    found = place(main_stack(text))
+    assert str(found) == "train.py:57 in step"
+    assert found is not None and not found.is_collective and not found.is_framework
+
+
+def test_our_own_code_alone_is_a_wait_too():
+    found = place(main_stack('Current thread 0x1:\n  File "/x/resurge/inprocess/line.py", line 9 in answer\n'))
+    assert found is not None and found.is_collective and str(found) == "line.py:9 in answer"
 
 
 def test_no_stack_says_nothing():

@@ -4,12 +4,15 @@ Rules, in prose:
 1. A worker past its limit is not ended at once: for a bounded moment all of the node's workers are looked at, for a
    teardown destroys what can be seen.
 2. Blamed is the worker that hangs in the clearest way, of those past their limits and of those that clearly hang and
-   are silent at least half as long, though their own limits are longer; among equals one past its limit, then the one
-   that is furthest behind. A worker that has never beaten is silent for nobody knows how long: its limit alone tells.
+   are silent at least half as long, though their own limits are longer. A worker that has never beaten is silent for
+   nobody knows how long: its limit alone tells. Several that are blocked at one line wait, as a rule, for one that
+   stands elsewhere: the fewer stand there, the sooner one of them is blamed. Among equals it is one past its limit,
+   then the one that is furthest behind.
 3. Whoever is in a collective waits for another rank. If nobody else is to blame, the fault only says that nothing more
    was heard, and another node's clearer word stands before it.
 4. A worker that moves again while it is looked at is let live.
-5. A node that is told to end its workers because others hang looks at its own first. Where none of them is late, those
+5. What was seen of the others is told as well, of each that clearly hangs, but not of several at one line.
+6. A node that is told to end its workers because others hang looks at its own first. Where none of them is late, those
    are held to be at work that are silent for less than half of the shortest limit.
 """
 
@@ -106,15 +109,18 @@ def with_evidence(crew: Crew, now: Instant) -> Crew:
     if crew.inspection is None or not crew.inspection.is_over:
         return crew
     known = {fault.rank for fault in crew.faults}
-    clear = _clearly_hung(crew, crew.inspection.findings, now)
-    fresh = tuple(_fault(suspect, now) for suspect in clear if suspect.worker.rank not in known)
+    fresh = tuple(
+        _fault(suspect, now)
+        for suspect in _clearly_hung(crew, crew.inspection.findings, now)
+        if suspect.worker.rank not in known and _crowd(suspect.finding, crew.inspection.findings) < 2
+    )
     return replace(crew, faults=crew.faults + fresh)
 
 
 def _culprit(crew: Crew, findings: tuple[Finding, ...], now: Instant) -> _Suspect | None:
     late = [s for s in _suspects(crew, findings) if _is_late(s.reading, now)]
     others = _clearly_hung(crew, findings, now)
-    return min((*late, *others), key=lambda s: _order(s, now)) if late else None
+    return min((*late, *others), key=lambda s: _order(s, findings, now)) if late else None
 
 
 def _clearly_hung(crew: Crew, findings: tuple[Finding, ...], now: Instant) -> list[_Suspect]:
@@ -153,10 +159,18 @@ def _readings(crew: Crew) -> list[tuple[Worker, PageReading]]:
     ]
 
 
-def _order(suspect: _Suspect, now: Instant) -> tuple[int, bool, int, float, int]:
-    reading = suspect.reading
+def _order(suspect: _Suspect, findings: tuple[Finding, ...], now: Instant) -> tuple[int, int, bool, int, float, int]:
+    reading, found = suspect.reading, suspect.finding
     step = reading.step if reading.step is not None else -1
-    return suspect.finding.place, not _is_late(reading, now), step, reading.hung_at or 0.0, suspect.worker.rank
+    due = reading.hung_at or 0.0
+    return found.place, _crowd(found, findings), not _is_late(reading, now), step, due, suspect.worker.rank
+
+
+def _crowd(finding: Finding, findings: tuple[Finding, ...]) -> int:
+    """How many workers are blocked where this one is; one for any other way to hang, and where the place is unknown."""
+    if finding.how is not How.BLOCKED or not finding.where:
+        return 1
+    return sum(other.how is How.BLOCKED and other.where == finding.where for other in findings)
 
 
 def _is_late(reading: PageReading, now: Instant) -> bool:

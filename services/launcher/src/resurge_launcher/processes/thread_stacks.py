@@ -4,7 +4,7 @@ collective. Pure."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 _FRAME = re.compile(r'^\s+File "(?P<path>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)$')
@@ -13,6 +13,8 @@ _HEADS = ("Thread ", "Current thread ")
 _MAIN = ("Current thread ", "MainThread")
 _STANDARD = ("threading.py", "queue.py", "selectors.py", "socket.py", "ssl.py", "contextlib.py", "_weakrefset.py")
 """Files of the standard library in which one waits for somebody else; the frame below says for whom."""
+_OURS = ("/resurge/guards/", "/resurge/inprocess/")
+"""Within these the main thread waits for other ranks, or for the launcher that gathers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Frame:
     path: str
     line: str
     function: str
+    waits: bool = False
+    """It called the worker SDK, which waits for other ranks on its behalf."""
 
     def __str__(self) -> str:
         return f"{PurePosixPath(self.path).name}:{self.line} in {self.function}"
@@ -29,12 +33,18 @@ class Frame:
     @property
     def is_collective(self) -> bool:
         """Whether other ranks are waited for in it."""
-        return "/torch/distributed/" in self.path and "/torch/distributed/elastic/" not in self.path
+        path = f"/{self.path}"  # py-spy writes those of packages from the package on
+        return self.waits or ("/torch/distributed/" in path and "/torch/distributed/elastic/" not in path)
 
     @property
     def is_framework(self) -> bool:
         """Whether it is one of torch's own, where nobody can tell who is waited for."""
-        return "/torch/" in self.path
+        return "/torch/" in f"/{self.path}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it belongs to what the worker SDK waits in."""
+        return any(part in f"/{self.path}" for part in _OURS)
 
 
 def main_stack(text: str) -> tuple[Frame, ...]:
@@ -50,5 +60,10 @@ def main_stack(text: str) -> tuple[Frame, ...]:
 
 
 def place(frames: tuple[Frame, ...]) -> Frame | None:
-    """The call that says most: the innermost one that is not the standard library's own waiting."""
-    return next((f for f in frames if PurePosixPath(f.path).name not in _STANDARD), frames[0] if frames else None)
+    """The call that says most: the innermost that is no waiting of the standard library's, nor of the worker SDK's."""
+    telling = [f for f in frames if PurePosixPath(f.path).name not in _STANDARD]
+    if not telling:
+        return frames[0] if frames else None
+    if not telling[0].is_ours:
+        return telling[0]
+    return replace(next((f for f in telling if not f.is_ours), telling[0]), waits=True)
