@@ -116,3 +116,13 @@ def test_a_field_that_is_not_there_is_refused():
 def test_what_cannot_be_quick_says_so(cls: type):
     with pytest.raises(TypeError, match="no frozen dataclass"):
         quick(cls)
+
+
+def test_a_quick_value_has_no_subclass():
+    with pytest.raises(TypeError, match=r"Quick is made quickly.*Fast"):
+
+        class Fast(Quick[str]):
+            pass
+
+        # of what is made nobody would notice that it is none of the subclass
+        assert type(Fast("a")) is Fast

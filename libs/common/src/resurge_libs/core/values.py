@@ -30,7 +30,7 @@ else:
 def quick(cls: type[T]) -> type[T]:
     """The same frozen dataclass with slots, made faster; for values that are made by the thousand each second.
 
-    It may have no subclass that is made. Raises TypeError for a class that cannot be made so.
+    It can have no subclass. Raises TypeError for a class that cannot be made so.
     """
     items = dataclasses.fields(cls)  # type: ignore[arg-type]  # the decorator below this one sees to it
     twin = _twin(cls)
@@ -48,7 +48,13 @@ def quick(cls: type[T]) -> type[T]:
     del cls.__init__
     cls.__new__ = made  # type: ignore[method-assign]
     cls.__getnewargs__ = lambda self: tuple(getattr(self, item.name) for item in items)  # type: ignore[attr-defined]
+    cls.__init_subclass__ = classmethod(_refused)  # type: ignore[assignment,method-assign]
     return cls
+
+
+def _refused(cls: type, /, **_: object) -> None:
+    made = cls.__mro__[1].__name__
+    raise TypeError(f"{made} is made quickly, as nothing but {made}: it can have no subclass {cls.__name__}")
 
 
 _COPIERS: dict[type, Callable[..., Any]] = {}
