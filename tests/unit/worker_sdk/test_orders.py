@@ -4,6 +4,7 @@ import math
 import os
 import socket
 import threading
+import time
 
 import pytest
 
@@ -168,6 +169,32 @@ def test_who_has_nothing_to_abort_or_has_ended_or_has_a_controller_is_left_alone
     assert over.outcome is Outcome.STOOD_DOWN
     assert deadlines.obey(ORDER) == 0
     assert ORDER.kind == orders.ABORT
+
+
+def test_an_order_that_comes_late_is_not_obeyed():
+    with resurge.deadline(LONG_S, Group(), "step", raise_=False) as guard:
+        now_ns = time.monotonic_ns()
+        assert deadlines.obey(Order(7, 500, "stale", "step", until_ns=now_ns)) == 0
+        assert not guard.fired, "the group may be a fresh one"
+        assert deadlines.obey(Order(7, 500, "fresh", "step", until_ns=now_ns + 600 * 10**9)) == 1
+
+
+def test_an_order_of_a_launcher_that_names_no_end_is_obeyed():
+    (heard,) = OrderDecoder().feed(_payload(b'{"generation":7,"left_ms":1,"sentence":"now","phase":"step"}'))
+    assert heard.until_ns == 0
+    with resurge.deadline(LONG_S, Group(), "step", raise_=False):
+        assert deadlines.obey(heard) == 1
+
+
+def test_the_end_of_an_order_s_worth_is_carried_and_nonsense_in_it_refused():
+    order = Order(7, 500, "now", "step", until_ns=123_456_789_012_345)
+    assert OrderDecoder().feed(order.encoded()) == [order]
+    with pytest.raises(FrameError):
+        OrderDecoder().feed(_payload(b'{"generation":7,"left_ms":1,"sentence":"","until_ns":"soon"}'))
+
+
+def _payload(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
 
 
 def test_only_a_guard_that_can_obey_begins_to_listen(launcher):

@@ -28,6 +28,8 @@ class Order:
     phase: str = ""
     """Only guards of this name; empty: all of them."""
     kind: str = ABORT
+    until_ns: int = 0
+    """CLOCK_MONOTONIC: from then on it is not to be obeyed, for the ranks may be in a fresh group; 0: however late."""
 
     def encoded(self) -> bytes:
         """As it goes over the socket, its length before it."""
@@ -65,6 +67,7 @@ def _order(payload: bytes) -> Order | None:
         if found.get("kind", ABORT) != ABORT:
             return None
         sentence, phase = str(found["sentence"])[:TEXT_LIMIT], str(found.get("phase", ""))[:TEXT_LIMIT]
-        return Order(int(found["generation"]), int(found["left_ms"]), sentence, phase)
+        until_ns = int(found.get("until_ns", 0))
+        return Order(int(found["generation"]), int(found["left_ms"]), sentence, phase, until_ns=until_ns)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FrameError(f"the order is none: {error!r}") from error

@@ -112,8 +112,7 @@ class LocalSocket:
             told = _written(self._mustered, order.generation, answer.encoded())
             log.event("mustered", generation=order.generation, what=order.kind, iteration=order.iteration, told=told)
             return
-        line = Order(order.generation, round(1000 * order.left_s), order.sentence[:TEXT_LIMIT], order.phase).encoded()
-        told = _written(self._listeners, order.generation, line)
+        told = _written(self._listeners, order.generation, _order_of(order).encoded())
         if told:
             log.event("abort_ordered", generation=order.generation, listeners=told, sentence=order.sentence)
 
@@ -174,6 +173,13 @@ def _event_of(frame: News) -> WorkerNews:
         case Mustered():
             limit_s = frame.limit_ms / 1000
             return MusterHeard(generation, rank, frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s)
+
+
+def _order_of(order: OrderAbort) -> Order:
+    """Only news of one phase grows old: with the others the generation ends, and whoever hears them is ended too."""
+    until_ns = time.monotonic_ns() + round(1e9 * order.left_s) if order.phase else 0
+    left_ms, sentence = round(1000 * order.left_s), order.sentence[:TEXT_LIMIT]
+    return Order(order.generation, left_ms, sentence, order.phase, until_ns=until_ns)
 
 
 def _notice_of(fired: Fired) -> AbortNotice:

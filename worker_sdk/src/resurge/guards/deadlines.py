@@ -318,7 +318,10 @@ def stand_down_each(registry: Iterable[Deadline], group: Abortable | None = None
 
 
 def obey(order: Order) -> int:
-    """Abort the groups of every armed guard that an order means; gives their number."""
+    """Abort the groups of every armed guard that an order means, unless it comes too late; gives their number."""
+    if order.until_ns and time.monotonic_ns() >= order.until_ns:
+        _log.debug("resurge: an order came too late: %s", order.sentence)
+        return 0
     with ARMED_LOCK:
         meant = [guard for guard in ARMED if guard.is_meant(order.phase)]
     return sum(guard.order(order.sentence) for guard in meant)
