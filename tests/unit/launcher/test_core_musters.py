@@ -72,7 +72,64 @@ def test_a_death_that_is_known_only_after_its_consequence_does_not_stop_the_gath
     n = running()
     say(n, 0, "broken")
     assert say(n, 0, "join", 1) == []
-    assert told(n.exits(1, signal=SIGKILL)) == [("start", 1, (0,))]
+    fresh = n.exits(1, signal=SIGKILL)
+    assert told(fresh) == [("start", 1, (0,))]
+    assert [shown.rank for shown in of(fresh, h.TellFault)] == [1], "people are told all the same"
+
+
+def test_a_death_is_told_also_where_nothing_is_to_be_told_to_the_ranks():
+    n = running()
+    say(n, 0, "broken")
+    fresh = n.exits(1, signal=SIGKILL)
+    assert told(fresh) == [] and [shown.rank for shown in of(fresh, h.TellFault)] == [1]
+    assert say(n, 0, "join", 1) == [("start", 1, (0,))]
+
+
+def test_a_second_call_after_a_loss_starts_with_those_that_are_left():
+    n = running()
+    n.exits(1, signal=SIGKILL)
+    say(n, 0, "join", 1)
+    assert say(n, 0, "done", 1, needed=1) == [("over", 1, ())]
+    assert say(n, 0, "join") == [("start", 0, (0,))]
+    assert say(n, 0, "done", needed=1) == [("over", 0, ())]
+
+
+def test_a_second_call_for_which_too_few_are_left_is_a_fault_after_its_limit():
+    n = running()
+    n.exits(1, signal=SIGKILL)
+    say(n, 0, "join", 1)
+    say(n, 0, "done", 1, needed=1)
+    assert say(n, 0, "join", needed=2) == []
+    n.move(LIMIT_S - 0.1)
+    assert n.phase == "Running"
+    n.move(0.2)
+    assert n.phase == "TearingDown"
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_rank_that_has_ended_as_it_should_is_not_waited_for_in_a_second_call(is_early: bool):
+    n = running()
+    say(n, 0, "done", needed=1)
+    if is_early:
+        n.exits(1, code=0)
+        assert say(n, 0, "join") == [("start", 0, (0,))]
+    else:
+        assert say(n, 0, "join") == []
+        assert told(n.exits(1, code=0)) == [("start", 0, (0,))]
+
+
+@pytest.mark.parametrize("broken_before", [False, True])
+def test_an_end_that_is_none_to_go_on_from_is_a_fault_though_enough_are_left(broken_before: bool):
+    n = running()
+    if broken_before:
+        say(n, 0, "broken")
+        say(n, 0, "join", 1)
+    assert say(n, 1, "abort") == [] and n.phase == "Running"
+    assert say(n, 0, "broken") == [], "a consequence"
+    fresh = n.exits(1, code=1)
+    assert n.phase == "TearingDown"
+    observed = of(fresh, h.SendObserved)[0].observed
+    assert [(e.rank, e.ended_by_launcher) for e in observed.exits] == [(1, False)]
 
 
 def test_a_death_known_twice_counts_once():

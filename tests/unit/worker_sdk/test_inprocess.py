@@ -13,7 +13,7 @@ import pytest
 
 from resurge.environment import RANK, WORLD_SIZE, WorkerEnvironment
 from resurge.frames import FrameDecoder, FrameError, Mustered, Speaker, decode, encode
-from resurge.inprocess import RankShouldRestart, Wrapper, fill_gaps, shift_ranks
+from resurge.inprocess import RankShouldRestart, RestartAbort, Wrapper, fill_gaps, shift_ranks
 from resurge.inprocess.interrupting import SETTLE_S, Attempt
 from resurge.inprocess.line import Line
 from resurge.inprocess.wrapper import _Run
@@ -137,7 +137,7 @@ def test_without_a_launcher_the_function_is_called_once_as_it_is():
 def test_words_and_answers_survive_the_socket():
     said = Mustered(Speaker(1, 2, 3), "broken", 4, "ValueError: x", 5, 6)
     assert decode(encode(said)[4:]) == said
-    with pytest.raises(FrameError, match="one of join, broken, done"):
+    with pytest.raises(FrameError, match="one of join, broken, done, abort"):
         encode(Mustered(Speaker(1, 2, 3), "gone", 4))
     answers = [Answer("start", 2, "", (0, 3)), Answer("interrupt", 2, "rank 3 died")]
     data = b"".join(answer.encoded() for answer in answers)
@@ -169,7 +169,8 @@ class Launcher:
                 for frame in decoder.feed(data):
                     if isinstance(frame, Mustered):
                         self.heard.append((frame.kind, frame.iteration))
-                        connection.sendall(b"".join(answer.encoded() for answer in self._answers(frame)))
+                        for answers in filter(None, [self._answers(frame)]):
+                            connection.sendall(b"".join(answer.encoded() for answer in answers))
 
     def close(self) -> None:
         self._server.close()
@@ -278,3 +279,16 @@ def test_a_group_made_after_the_interrupt_is_aborted_at_once():
         threading.Event().wait(10)
     attempt.left()
     assert late.cut.wait(10) and len(late.cut_at) == 1
+
+
+@pytest.mark.parametrize("error", [RestartAbort("no use"), SystemExit(3), KeyboardInterrupt()])
+def test_what_is_not_to_be_restarted_from_in_place_is_said_so_and_raised(launcher, error):
+    found = launcher(lambda word: [Answer("start", word.iteration, "", (0,))] if word.kind == "join" else [])
+
+    def function(call):
+        raise error
+
+    with pytest.raises(type(error)):
+        run_under(found, function)
+    found.close()
+    assert found.heard == [("join", 0), ("abort", 0)]

@@ -25,7 +25,7 @@ _WHOLE_LIMIT = 1 << 64
 MILESTONES = ("process_group_ready", "checkpoint_restored", "first_step")
 """Kinds of milestone, in their usual order."""
 
-MUSTERED = ("join", "broken", "done")
+MUSTERED = ("join", "broken", "done", "abort")
 """What a rank that restarts in place says of an iteration."""
 
 CONTROL_ACTIONS = ("exclude_this_node", "shutdown_workload")
@@ -149,7 +149,7 @@ class Spared:
 
 @dataclass(frozen=True, slots=True)
 class Mustered:
-    """This rank restarts in place: it has joined an iteration, says that it is broken, or has finished it."""
+    """This rank restarts in place: it has joined an iteration, has finished it, or says how it stands with it."""
 
     VERB: ClassVar[str] = "mustered"
     speaker: Speaker

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from resurge.environment import WorkerEnvironment
 from resurge.frames import TEXT_LIMIT, FrameError, Hello, Mustered, Speaker, encode, whole_text
-from resurge.muster import BROKEN, DONE, INTERRUPT, JOIN, Answer, AnswerDecoder
+from resurge.muster import ABORT, BROKEN, DONE, INTERRUPT, JOIN, Answer, AnswerDecoder
 
 READ_BYTES = 16 * 1024
 
@@ -43,6 +43,10 @@ class Line:
     def broken(self, iteration: int, sentence: str) -> None:
         """The iteration failed here."""
         self._say(Mustered(self._speaker, BROKEN, iteration, whole_text(sentence)[:TEXT_LIMIT]))
+
+    def abort(self, iteration: int, sentence: str) -> None:
+        """Nothing is gone on from here in place; this rank ends."""
+        self._say(Mustered(self._speaker, ABORT, iteration, whole_text(sentence)[:TEXT_LIMIT]))
 
     def done(self, iteration: int, needed: int) -> None:
         """This rank has finished the iteration, one of so many that are to."""

@@ -1,8 +1,9 @@
 """The wrapper of a training function: join, run, and after a fault leave, tidy up, check, and join again.
 
 Decides what becomes of this rank's error: an `Exception` breaks the iteration for all and is restarted from; what is
-none of those, `RestartAbort`, and a failed health check end this process, and the others go on without it. Ranks are
-given by a pure function from who is left. Effects: the environment's RANK and WORLD_SIZE, process groups, the line.
+none, and `RestartAbort`, end this process, and the launcher restarts all. After a failed health check the others go on
+without it. Ranks are given by a pure function from who is left. Effects: the environment's RANK and WORLD_SIZE, process
+groups, the line.
 """
 
 from __future__ import annotations
@@ -166,12 +167,13 @@ class _Run:
             environment.write_place(rank, active)
             attempt = self._attempt = Attempt(iteration)
             result, error = self._guarded(Call(iteration, rank, active, me, attempt, self._store), line)
+            if isinstance(error, RestartAbort):
+                line.abort(iteration, _sentence(error))
+                raise error
             if not attempt.sentence and error is None:
                 line.done(iteration, active)
             elif not attempt.sentence:
-                line.broken(iteration, f"{type(error).__name__}: {error}")
-            if isinstance(error, RestartAbort):
-                raise error
+                line.broken(iteration, _sentence(error))
         answer = line.answer_to(iteration, (OVER, INTERRUPT))
         if answer.kind == OVER:
             return True, result, None
@@ -195,6 +197,10 @@ class _Run:
                 attempt.left()
         except RankShouldRestart:  # raised into the function, or into the lines above in the last moment
             pass
+        except BaseException as raised:  # as SystemExit: this process is to end
+            with contextlib.suppress(LineLost):
+                line.abort(call.iteration, _sentence(raised))
+            raise
         return result, error
 
     def _call(self, call: Call) -> Any:
@@ -231,6 +237,10 @@ class _Run:
         gc.collect()
         if self._plan.health_check is not None:
             self._plan.health_check()
+
+
+def _sentence(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _takes_call(function: Callable[..., Any]) -> bool:

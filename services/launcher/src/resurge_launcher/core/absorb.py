@@ -205,9 +205,11 @@ def _exited(state: LauncherState, event: h.WorkerExited, now: Instant) -> Outcom
         return _bereaved(state, crew, record, now)
     settle = crashes.harmless if crews.failure(record) is None else crashes.ended
     crew = settle(crew, record.rank)
+    gathers = record.succeeded and isinstance(state.phase, Running)
+    crew, told = musters.finished(crew) if gathers else (crew, ())
     state, actions = with_crew(state, crew, now)
     reason = crews.failure(record) or Because(Reason.FINISHED, f"rank {record.rank} ended as it should")
-    return state, actions, reason
+    return state, (*told, *actions), reason
 
 
 def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
@@ -227,9 +229,10 @@ def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
 def _bereaved(state: LauncherState, crew: Crew, record: ExitRecord, now: Instant) -> Outcome:
     """A worker has ended that the others go on without."""
     because = crews.end_of(record)
+    is_news = crew.muster is not None and record.rank not in crew.muster.lost
     crew, told = musters.bereaved(crashes.harmless(crew, record.rank), record.rank, because.sentence, now)
     tell = h.TellFault(crew.generation, because, record.rank, record)
-    return replace(state, phase=Running(crew)), (*told, *((tell,) if told else ())), because
+    return replace(state, phase=Running(crew)), (*told, *((tell,) if is_news else ())), because
 
 
 def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherState, tuple[h.Action, ...]]:

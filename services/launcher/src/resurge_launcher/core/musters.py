@@ -1,24 +1,26 @@
 """Ranks that restart in place: the launcher gathers those that live, so that no rank has to be trusted for it. Pure.
 
 Rules, in prose:
-1. An iteration starts when every living worker has joined it; the first one needs the whole world, on this node.
+1. An iteration starts when every living worker has joined it; the first one of all needs the whole world, on this node.
+   Who was lost in an earlier call of the function, or has ended as it should, is not waited for in the next one.
 2. The first word that it is broken, or a worker's end, breaks it for all; what follows of it is a consequence.
 3. A worker that ends badly is gone on without while enough are left, and is then no fault. Else it is one as ever: the
    generation is started anew.
 4. Whoever has not joined in time is at fault: the next rung is a restart of all.
-5. When all that were to finish have, it is over, and the ends of workers are judged as ever.
+5. When all that were to finish have, it is over, and the ends of workers are judged as ever. So they are when a rank
+   says that its error is none to go on from.
 """
 
 from __future__ import annotations
 
-from resurge_launcher.core.model import Alive, Crew, ExitRecord, Fault, LauncherState, Running
+from resurge_launcher.core.model import Alive, Awaited, Crew, ExitRecord, Fault, LauncherState, Running
 from resurge_launcher.core.muster_state import Muster, MusterHeard, MusterTell
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 
-JOIN, BROKEN, DONE = "join", "broken", "done"
+JOIN, BROKEN, DONE, ABORT = "join", "broken", "done", "abort"
 START, INTERRUPT, OVER, REFUSED = "start", "interrupt", "over", "refused"
 LIMIT_MOST_S = 3600.0
 Outcome = tuple[LauncherState, tuple[MusterTell, ...], Because]
@@ -37,21 +39,26 @@ def heard(state: LauncherState, event: MusterHeard, now: Instant) -> Outcome:
 def _taken(crew: Crew, event: MusterHeard, now: Instant) -> Told:
     match event.kind:
         case "join":
-            return _joined(crew, event)
+            return _joined(crew, event, now)
         case "broken":
             return _broken(crew, event.iteration, f"rank {event.rank}: {event.sentence}", now)
+        case "abort":
+            return _aborted(crew, event), ()
         case _:
             return _done(crew, event)
 
 
-def _joined(crew: Crew, event: MusterHeard) -> Told:
+def _joined(crew: Crew, event: MusterHeard, now: Instant) -> Told:
     if crew.run.world_size != len(crew.workers):
         sentence = "the world is on several nodes: a fault is restarted from by the launchers"
         return crew, (MusterTell(crew.generation, REFUSED, event.iteration, sentence),)
     muster = crew.muster
     if muster is None or muster.is_over:
         limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)
-        muster = Muster(event.iteration, max(1, event.needed), limit_s)
+        lost = muster.lost if muster is not None else ()
+        muster = Muster(event.iteration, max(1, event.needed), limit_s, lost=lost)
+        if not _can_suffice(crew, muster):
+            muster = replace(muster, until=after(now, limit_s))
     if event.iteration != muster.iteration or muster.is_running:
         return crew, ()
     return _gathered(crew, replace(muster, joined=muster.joined | {event.rank}))
@@ -59,12 +66,34 @@ def _joined(crew: Crew, event: MusterHeard) -> Told:
 
 def _gathered(crew: Crew, muster: Muster) -> Told:
     living = tuple(worker.rank for worker in crew.workers if isinstance(worker.state, Alive))
-    is_whole = len(living) == len(crew.workers) if not muster.lost else len(living) >= muster.min_world
-    if not is_whole or not muster.joined.issuperset(living):
+    all_started = not any(isinstance(worker.state, Awaited) for worker in crew.workers)
+    if not all_started or not _can_suffice(crew, muster) or not muster.joined.issuperset(living):
         return replace(crew, muster=muster), ()
     started = replace(muster, joined=frozenset(), done=frozenset(), is_running=True, until=None)
     tell = MusterTell(crew.generation, START, muster.iteration, members=living)
     return replace(crew, muster=started), (tell,)
+
+
+def _can_suffice(crew: Crew, muster: Muster) -> bool:
+    """Whether enough live, or are to, for the smallest world that goes on; the whole world does, however small."""
+    left = sum(isinstance(worker.state, Alive | Awaited) for worker in crew.workers)
+    return left >= min(muster.min_world, len(crew.workers))
+
+
+def finished(crew: Crew) -> Told:
+    """The crew after an end that was none to go on without: nobody waits for that rank any more."""
+    muster = crew.muster
+    if muster is None or muster.is_running or muster.is_over or not muster.joined:
+        return crew, ()
+    return _gathered(crew, muster)
+
+
+def _aborted(crew: Crew, event: MusterHeard) -> Crew:
+    """The crew in which nothing is gone on from in place: the rank that says so ends next, and that is a fault."""
+    muster = crew.muster
+    if muster is None or event.iteration not in (muster.iteration, muster.iteration - 1):
+        return crew
+    return replace(crew, muster=replace(muster, is_over=True, is_running=False, until=None))
 
 
 def _broken(crew: Crew, iteration: int, sentence: str, now: Instant) -> Told:
