@@ -15,7 +15,7 @@ import grpc.aio
 
 from resurge_api.logs.v1 import logs_pb2
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import BadRequest, RpcProblem
+from resurge_libs.core.refusals import BadRequest, Overloaded, RpcProblem
 from resurge_libs.obs import log
 from resurge_libs.rpc.errors import because_to_proto
 from resurge_log_aggregator import wire
@@ -24,6 +24,7 @@ from resurge_log_aggregator.core.model import BlockHead, SourceKey, SourceState
 
 HELLO_LIMIT_S = 10.0
 SOURCES_MAX = 65_536
+SOURCE_AGAIN_S = 5.0
 
 
 class Taker(Protocol):
@@ -172,6 +173,7 @@ class PushStream:
 
     async def _take(self, message: logs_pb2.PushRequest) -> None:
         for opened in message.open:
+            await self._taker.room()
             await self._open(opened)
         if not message.blocks:
             return
@@ -187,6 +189,9 @@ class PushStream:
         if opened.number in self._keys:
             raise BadRequest.of("open.number", f"{opened.number} is in use on this stream")
         if len(self._numbers) - len(self._over) >= SOURCES_MAX:
+            if self._carries_many:  # too much of one node is that node's trouble, not every other's
+                self._refuse_source(opened.number, Overloaded(SOURCE_AGAIN_S, "sources of one leaf"))
+                return
             raise BadRequest.of("open", f"no more than {SOURCES_MAX} sources go over one stream at a time")
         key, world_size = wire.source_of(opened)
         self._over.discard(self._numbers.get(key, 0))
@@ -205,5 +210,8 @@ class PushStream:
             await self._taker.open_source(key, world_size, self)
         except RpcProblem as problem:
             self._over.add(number)
-            self._acks[number] = logs_pb2.SourceAck(number=number, refused=wire.refusal_to_proto(problem))
-            self._wake.set()
+            self._refuse_source(number, problem)
+
+    def _refuse_source(self, number: int, problem: RpcProblem) -> None:
+        self._acks[number] = logs_pb2.SourceAck(number=number, refused=wire.refusal_to_proto(problem))
+        self._wake.set()

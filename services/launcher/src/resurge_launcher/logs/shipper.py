@@ -25,7 +25,7 @@ import grpc
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.appending import Appender
-from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
+from resurge_launcher.logs.backlog import Backlog, Piece, Source, SpoolRules
 from resurge_launcher.logs.lifeline import EXIT_LEFT, ORPHAN_LIMIT_S, Lifeline
 from resurge_launcher.logs.route import Route
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
@@ -39,6 +39,8 @@ from resurge_libs.rpc.errors import problem_of
 
 PROTOCOL_VERSION = 1
 MESSAGE_BYTES = 1024 * 1024
+ENDED_OPEN_MAX = 256
+"""Sources that nobody writes any more, and that are open at a time: a job of many cycles may leave thousands."""
 WINDOW_BYTES = 8 * 1024 * 1024
 POLL_S = 0.02
 IDLE_POLL_S = 0.1
@@ -164,14 +166,23 @@ class Shipper:
         with self._lock:
             self._backlog.scan()
             request = logs_pb2.PushRequest()
-            for name, source in self._backlog.sources.items():
-                if name not in self._numbers:
-                    self._open(request, name, source.note)
+            for source in self._to_open():
+                self._open(request, source.note.name, source.note)
             room = self._window_bytes - sum(self._under_way.values())
             if room > 0:
                 for piece in self._backlog.pieces(min(room, MESSAGE_BYTES)):
                     self._add(request, piece)
             return request if request.open or request.blocks else None
+
+    def _to_open(self) -> list[Source]:
+        """All that is written now; of what has ended the oldest, as the way takes only so many at a time."""
+        sources = self._backlog.sources
+        fresh = [source for name, source in sources.items() if name not in self._numbers]
+        if not fresh:
+            return []
+        room = ENDED_OPEN_MAX - sum(source.has_ended for name, source in sources.items() if name in self._numbers)
+        ended = sorted((one for one in fresh if one.has_ended), key=lambda one: one.note.order)
+        return [one for one in fresh if not one.has_ended] + ended[: max(0, room)]
 
     def _open(self, request: logs_pb2.PushRequest, name: str, note: SpoolNote) -> None:
         number = self._numbers[name] = len(self._numbers) + 1

@@ -41,6 +41,11 @@ class SpoolNote:
     """What the launcher itself logs; generation, cycle and rank are 0."""
 
     @property
+    def order(self) -> tuple[int, int, int, int]:
+        """The oldest cycle first."""
+        return self.attempt, self.cycle, self.generation, self.rank
+
+    @property
     def name(self) -> str:
         """Its file's name, without an ending."""
         if self.is_launcher:
@@ -101,7 +106,7 @@ def reopen(spool: Path) -> None:
 def notes(spool: Path) -> Iterator[SpoolNote]:
     """Every source in the spool, oldest cycle first; what cannot be read is left out."""
     found = [note for path in spool.glob(f"*{NOTE}") if (note := read_note(spool, path.stem)) is not None]
-    return iter(sorted(found, key=lambda note: (note.attempt, note.cycle, note.generation, note.rank)))
+    return iter(sorted(found, key=lambda note: note.order))
 
 
 def read_note(spool: Path, name: str) -> SpoolNote | None:

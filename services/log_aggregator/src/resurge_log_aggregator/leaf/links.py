@@ -18,6 +18,8 @@ from resurge_log_aggregator.book import Listener
 from resurge_log_aggregator.core.model import BlockHead, SourceKey, SourceState
 
 MESSAGE_BYTES = 1024 * 1024
+OPENED_BYTES, HEAD_BYTES = 128, 64
+"""What a source to be opened, and a block, take beside their names and text; counted in messages and in what waits."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,11 @@ class Opened:
     key: SourceKey
     world_size: int
 
+    @property
+    def size(self) -> int:
+        """About its bytes on the wire, and here."""
+        return OPENED_BYTES + len(self.key.node.encode())
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -55,6 +62,11 @@ class Sent:
     number: int
     head: BlockHead
     text: bytes
+
+    @property
+    def size(self) -> int:
+        """About its bytes on the wire, and here."""
+        return HEAD_BYTES + len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ class Links:
         self._last_number += 1
         link = Link(self._last_number, listener, SourceState(key, world_size))
         self._of_number[link.number] = self._of_key[key] = link
-        self._queue.append(Opened(link.number, key, world_size))
+        self._append(Opened(link.number, key, world_size))
 
     def put(self, key: SourceKey, head: BlockHead, text: bytes) -> bool:
         """A block to be passed on; False for a source that the root has not answered for."""
@@ -117,9 +129,12 @@ class Links:
         if not link.is_answered:
             return False
         link.state = replace(link.state, written=head.end, has_ended=link.state.has_ended or head.ends)
-        self._queue.append(Sent(link.number, head, text))
-        self._queued_bytes += len(text)
+        self._append(Sent(link.number, head, text))
         return True
+
+    def _append(self, item: Opened | Sent) -> None:
+        self._queue.append(item)
+        self._queued_bytes += item.size
 
     def is_pending(self, key: SourceKey) -> bool:
         """Whether something of it came and is not durable yet, or the root has not answered for it."""
@@ -149,8 +164,8 @@ class Links:
             elif self._under_way >= self.window_bytes:
                 break
             else:
-                size += len(item.text)
                 self._pass(item)
+            size += item.size
             taken.append(self._queue.popleft())
         self._queued_bytes -= size
         return taken

@@ -87,12 +87,15 @@ class Uplink:
         if not self._is_up:
             raise self._no_root()
         self._links.open(key, world_size, listener)
-        self._wake.set()
+        self._queued()
 
     def take(self, key: SourceKey, head: BlockHead, text: bytes, at: float) -> None:
         """A block to be passed on. Raises BadRequest for one that came before the root had answered for its source."""
         if not self._links.put(key, head, text):
             raise BadRequest.of("blocks.number", "was opened, but not answered yet: wait for the ack's `next`")
+        self._queued()
+
+    def _queued(self) -> None:
         if self._links.is_full:
             self._room.clear()
         self._wake.set()
