@@ -8,6 +8,7 @@ import pytest
 
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.muster_state import MusterHeard, MusterTell
+from resurge_launcher.core.readings import Milestone, MilestoneKind, PageReading
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.reasons import Reason
 from tests.unit.launcher.core_world import Node, of
@@ -182,3 +183,30 @@ def test_words_about_another_iteration_change_nothing(kind: str):
 def test_an_iteration_is_not_over_by_words_about_another():
     n = running()
     assert say(n, 0, "done", 3, needed=1) == []
+
+
+@pytest.mark.parametrize("absence", ["reserve", "lost"])
+def test_ranks_that_do_not_run_hold_up_no_start(absence: str):
+    n = running()
+    if absence == "reserve":
+        assert say(n, 1, "reserve") == []
+    else:
+        n.exits(1, signal=SIGKILL)
+        say(n, 0, "join", 1)
+    at = n.now
+    reached = (
+        Milestone(Rank(0), MilestoneKind.PROCESS_GROUP_READY, at),
+        Milestone(Rank(0), MilestoneKind.FIRST_STEP, at, 4),
+    )
+    fresh = n.feed(h.PagesRead(G1, (PageReading(0, milestones=reached),)))
+    observed = of(fresh, h.SendObserved)[-1].observed
+    told_of = {(m.rank, m.kind, m.step) for m in observed.milestones}
+    assert told_of == {(rank, m.kind, m.step) for m in reached for rank in (0, 1)}
+
+
+def test_a_rank_that_runs_is_awaited_though_it_was_in_reserve_in_another_iteration():
+    n = running()
+    say(n, 1, "reserve", 7)
+    reached = (Milestone(Rank(0), MilestoneKind.FIRST_STEP, n.now, 4),)
+    fresh = n.feed(h.PagesRead(G1, (PageReading(0, milestones=reached),)))
+    assert {m.rank for m in of(fresh, h.SendObserved)[-1].observed.milestones} == {0}

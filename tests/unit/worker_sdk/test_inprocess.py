@@ -18,6 +18,7 @@ from resurge.inprocess.interrupting import SETTLE_S, Attempt
 from resurge.inprocess.line import Line
 from resurge.inprocess.wrapper import _Run
 from resurge.muster import Answer, AnswerDecoder
+from resurge_libs.testing import wait_until
 
 Answers = Callable[[Mustered], list[Answer]]
 
@@ -292,3 +293,46 @@ def test_what_is_not_to_be_restarted_from_in_place_is_said_so_and_raised(launche
         run_under(found, function)
     found.close()
     assert found.heard == [("join", 0), ("abort", 0)]
+
+
+def test_no_beat_is_due_from_a_rank_that_waits_for_the_others(launcher, worker, monkeypatch):
+    found_session = worker.session(beat_limit_s=60.0)
+    monkeypatch.setattr("resurge.inprocess.wrapper.session", lambda: found_session)
+    due: dict[str, int | None] = {}
+
+    def answers(word: Mustered) -> list[Answer]:
+        about = {"join": "start", "broken": "interrupt", "done": "over"}
+        wait_until(lambda: worker.view().beat_ns == 0, 10, "the rest")
+        due[f"{word.kind} {word.iteration}"] = worker.view().hung_at_ns
+        return [Answer(about[word.kind], word.iteration, "why", (0,))]
+
+    def function(call):
+        due[f"start {call.iteration}"] = worker.view().hung_at_ns
+        found_session.beat(1)
+        assert worker.view().hung_at_ns is not None
+        if call.iteration == 0:
+            raise ValueError("on purpose")
+
+    found_session.beat(0)
+    run_under(launcher(answers), function)
+    words = ("join 0", "start 0", "broken 0", "join 1", "start 1", "done 1")
+    assert due == dict.fromkeys(words)
+
+
+@pytest.mark.parametrize(("limit_s", "holds"), [(600.0, True), (0.000001, False)])
+def test_the_limit_of_a_first_beat_holds_again_unless_it_is_over(worker, limit_s, holds):
+    found_session = worker.session()
+    found_session.set_first_beat_limit(limit_s)
+    with found_session.resting():
+        assert worker.view().hung_at_ns is None
+    assert (worker.view().hung_at_ns is not None) == holds
+
+
+def test_a_rank_in_reserve_says_so(launcher):
+    def answers(word: Mustered) -> list[Answer]:
+        return {"join": [Answer("start", 0, "", (0, 1))], "reserve": [Answer("over", 0)]}[word.kind]
+
+    plan = Wrapper(active_world_size=1, assign=lambda before, living, active: [1, 0])
+    found = launcher(answers)
+    assert run_under(found, lambda call: pytest.fail("it is in reserve"), plan) is None
+    assert found.heard == [("join", 0), ("reserve", 0)]

@@ -25,7 +25,7 @@ _WHOLE_LIMIT = 1 << 64
 MILESTONES = ("process_group_ready", "checkpoint_restored", "first_step")
 """Kinds of milestone, in their usual order."""
 
-MUSTERED = ("join", "broken", "done", "abort")
+MUSTERED = ("join", "broken", "done", "abort", "reserve")
 """What a rank that restarts in place says of an iteration."""
 
 CONTROL_ACTIONS = ("exclude_this_node", "shutdown_workload")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from resurge.frames import FRAME_LIMIT_BYTES, MUSTERED, FrameError
 
-JOIN, BROKEN, DONE, ABORT = MUSTERED
+JOIN, BROKEN, DONE, ABORT, RESERVE = MUSTERED
 START, INTERRUPT, OVER, REFUSED = "start", "interrupt", "over", "refused"
 _LENGTH = struct.Struct(">I")
 

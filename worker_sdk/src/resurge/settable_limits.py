@@ -5,14 +5,16 @@ Decides only what is short. Effects: the page's cells, and frames by the link.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 
 from resurge.environment import WorkerEnvironment
 from resurge.fencing import NS_PER_S
 from resurge.frames import Hello, Speaker
 from resurge.limits import GivenLimits
 from resurge.link import SDK_VERSION, Link
-from resurge.page import PageWriter, cell_value
+from resurge.page import NEVER, Cell, PageWriter, cell_value
 
 SHORT_LIMIT_S = 1.0
 """A limit this short is told: the launcher looks at a page by itself only so often, and would notice its end late."""
@@ -50,6 +52,7 @@ class SettableLimits(Place):
     _page: PageWriter | None
     _cells: memoryview[int] | None
     _link: Link
+    _beat_count: int
 
     @property
     def limits(self) -> GivenLimits:
@@ -77,6 +80,22 @@ class SettableLimits(Place):
         """A first beat later than this after the start, in seconds, means that the worker hangs; None for no limit."""
         if self._page is not None and self._cells is not None:
             self._page.set_first_beat_limit(as_ns(limit_s))
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """This worker waits for the others: no beat is due inside, nor afterwards until there is one again."""
+        cells, first_ns = self._cells, NEVER
+        if cells is not None:
+            first_ns = cells[Cell.FIRST_BEAT_LIMIT_NS]
+            for cell in (Cell.FIRST_BEAT_LIMIT_NS, Cell.SECTION_DEADLINE_NS, Cell.BEAT_NS):
+                cells[cell] = NEVER
+        try:
+            yield
+        finally:
+            if cells is not None and first_ns and not self._beat_count:
+                # as it was, unless it is over already
+                is_over = cells[Cell.STARTED_NS] + first_ns <= time.monotonic_ns()
+                cells[Cell.FIRST_BEAT_LIMIT_NS] = NEVER if is_over else first_ns
 
     def _speaker(self) -> Speaker:
         raise NotImplementedError("the session says who speaks")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from resurge.environment import WorkerEnvironment
 from resurge.frames import TEXT_LIMIT, FrameError, Hello, Mustered, Speaker, encode, whole_text
-from resurge.muster import ABORT, BROKEN, DONE, INTERRUPT, JOIN, Answer, AnswerDecoder
+from resurge.muster import ABORT, BROKEN, DONE, INTERRUPT, JOIN, RESERVE, Answer, AnswerDecoder
 
 READ_BYTES = 16 * 1024
 
@@ -47,6 +47,10 @@ class Line:
     def abort(self, iteration: int, sentence: str) -> None:
         """Nothing is gone on from here in place; this rank ends."""
         self._say(Mustered(self._speaker, ABORT, iteration, whole_text(sentence)[:TEXT_LIMIT]))
+
+    def reserve(self, iteration: int) -> None:
+        """This rank runs nothing in the iteration."""
+        self._say(Mustered(self._speaker, RESERVE, iteration))
 
     def done(self, iteration: int, needed: int) -> None:
         """This rank has finished the iteration, one of so many that are to."""

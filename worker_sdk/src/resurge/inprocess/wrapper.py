@@ -143,8 +143,9 @@ class _Run:
     def _iterate(self, line: Line) -> Any:
         iteration, last_error = 0, None
         while True:
-            line.join(iteration, self._plan.min_world_size, self._plan.limit_s)
-            answer = line.answer_to(iteration, (START, REFUSED))
+            with session().resting():
+                line.join(iteration, self._plan.min_world_size, self._plan.limit_s)
+                answer = line.answer_to(iteration, (START, REFUSED))
             if answer.kind == REFUSED:
                 _log.warning("resurge: no restart in place: %s", answer.sentence)
                 return self._alone()
@@ -174,7 +175,10 @@ class _Run:
                 line.done(iteration, active)
             elif not attempt.sentence:
                 line.broken(iteration, _sentence(error))
-        answer = line.answer_to(iteration, (OVER, INTERRUPT))
+        else:
+            line.reserve(iteration)
+        with session().resting():
+            answer = line.answer_to(iteration, (OVER, INTERRUPT))
         if answer.kind == OVER:
             return True, result, None
         _log.warning("resurge: iteration %d of rank %d ends: %s", iteration, me, answer.sentence)

@@ -273,7 +273,7 @@ def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant)
     if crew is None or crew.run.generation != event.generation:
         return _late(state, f"pages of generation {event.generation}")
     before = len(crew.milestones)
-    crew = crews.read(crew, event.readings, now)
+    crew = musters.excused(crews.read(crew, event.readings, now))
     if not isinstance(state.phase, Running):
         if progresses.ended(state, rules) == crew.generation:
             crew = progresses.with_last_steps(crew, event.readings)

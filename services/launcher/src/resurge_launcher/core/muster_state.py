@@ -21,6 +21,8 @@ class Muster:
     done: frozenset[Rank] = frozenset()
     needed: int = 0
     """So many ranks are to finish."""
+    reserve: frozenset[Rank] = frozenset()
+    """Those that run nothing in this iteration."""
     is_running: bool = False
     is_over: bool = False
     until: Instant | None = None

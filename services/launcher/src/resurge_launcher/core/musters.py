@@ -9,12 +9,14 @@ Rules, in prose:
 4. Whoever has not joined in time is at fault: the next rung is a restart of all.
 5. When all that were to finish have, it is over, and the ends of workers are judged as ever. So they are when a rank
    says that its error is none to go on from.
+6. Ranks that are lost or in reserve count as having reached what all others have: nobody waits for their start.
 """
 
 from __future__ import annotations
 
 from resurge_launcher.core.model import Alive, Awaited, Crew, ExitRecord, Fault, LauncherState, Running
 from resurge_launcher.core.muster_state import Muster, MusterHeard, MusterTell
+from resurge_launcher.core.readings import Milestone, MilestoneKind
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
@@ -44,6 +46,8 @@ def _taken(crew: Crew, event: MusterHeard, now: Instant) -> Told:
             return _broken(crew, event.iteration, f"rank {event.rank}: {event.sentence}", now)
         case "abort":
             return _aborted(crew, event), ()
+        case "reserve":
+            return _reserved(crew, event), ()
         case _:
             return _done(crew, event)
 
@@ -69,7 +73,7 @@ def _gathered(crew: Crew, muster: Muster) -> Told:
     all_started = not any(isinstance(worker.state, Awaited) for worker in crew.workers)
     if not all_started or not _can_suffice(crew, muster) or not muster.joined.issuperset(living):
         return replace(crew, muster=muster), ()
-    started = replace(muster, joined=frozenset(), done=frozenset(), is_running=True, until=None)
+    started = replace(muster, joined=frozenset(), done=frozenset(), reserve=frozenset(), is_running=True, until=None)
     tell = MusterTell(crew.generation, START, muster.iteration, members=living)
     return replace(crew, muster=started), (tell,)
 
@@ -94,6 +98,30 @@ def _aborted(crew: Crew, event: MusterHeard) -> Crew:
     if muster is None or event.iteration not in (muster.iteration, muster.iteration - 1):
         return crew
     return replace(crew, muster=replace(muster, is_over=True, is_running=False, until=None))
+
+
+def _reserved(crew: Crew, event: MusterHeard) -> Crew:
+    muster = crew.muster
+    if muster is None or not muster.is_running or muster.iteration != event.iteration:
+        return crew
+    return replace(crew, muster=replace(muster, reserve=muster.reserve | {event.rank}))
+
+
+def excused(crew: Crew) -> Crew:
+    """The crew with the milestones of those that do not run: of each, those that all who run have reached."""
+    muster = crew.muster
+    absent = frozenset(muster.lost) | muster.reserve if muster is not None else frozenset()
+    present = [worker.rank for worker in crew.workers if worker.rank not in absent]
+    if not absent or not present:
+        return crew
+    known = {(milestone.rank, milestone.kind): milestone for milestone in crew.milestones}
+    fresh: list[Milestone] = []
+    for kind in MilestoneKind:
+        reached = [known[rank, kind] for rank in present if (rank, kind) in known]
+        if len(reached) == len(present):
+            last = max(reached, key=lambda milestone: milestone.at)
+            fresh += [replace(last, rank=rank) for rank in sorted(absent) if (rank, kind) not in known]
+    return replace(crew, milestones=(*crew.milestones, *fresh)) if fresh else crew
 
 
 def _broken(crew: Crew, iteration: int, sentence: str, now: Instant) -> Told:
