@@ -15,12 +15,12 @@ from resurge.environment import RANK, WORLD_SIZE, WorkerEnvironment
 from resurge.frames import FrameDecoder, FrameError, Mustered, Speaker, decode, encode
 from resurge.inprocess import RankShouldRestart, RestartAbort, Wrapper, fill_gaps, shift_ranks
 from resurge.inprocess.interrupting import SETTLE_S, Attempt
-from resurge.inprocess.line import Line
+from resurge.inprocess.line import Line, LineLost
 from resurge.inprocess.wrapper import _Run
 from resurge.muster import Answer, AnswerDecoder
 from resurge_libs.testing import wait_until
 
-Answers = Callable[[Mustered], list[Answer]]
+Answers = Callable[[Mustered], list[Answer] | None]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_words_and_answers_survive_the_socket():
 
 
 class Launcher:
-    """Hears one rank, and answers each of its words at once and in one write; closes where it has no answers."""
+    """Hears one rank, and answers each of its words at once and in one write; closes the line at None."""
 
     def __init__(self, path: Path, answers: Answers) -> None:
         self.told = WorkerEnvironment(page=str(path / "page"), socket=str(path / "socket"), world_size=1)
@@ -170,7 +170,10 @@ class Launcher:
                 for frame in decoder.feed(data):
                     if isinstance(frame, Mustered):
                         self.heard.append((frame.kind, frame.iteration))
-                        for answers in filter(None, [self._answers(frame)]):
+                        answers = self._answers(frame)
+                        if answers is None:
+                            return
+                        if answers:
                             connection.sendall(b"".join(answer.encoded() for answer in answers))
 
     def close(self) -> None:
@@ -336,3 +339,19 @@ def test_a_rank_in_reserve_says_so(launcher):
     found = launcher(answers)
     assert run_under(found, lambda call: pytest.fail("it is in reserve"), plan) is None
     assert found.heard == [("join", 0), ("reserve", 0)]
+
+
+def test_under_a_launcher_that_does_not_know_the_words_the_function_is_called_once_as_it_is(launcher, caplog):
+    found = launcher(lambda word: None)
+    assert run_under(found, lambda call: (call.iteration, call.world_size)) == (0, 1)
+    assert "no restart in place: the launcher closed the line" in caplog.text
+
+
+def test_a_line_that_is_lost_later_is_an_error(launcher):
+    def answers(word: Mustered) -> list[Answer] | None:
+        if word.iteration:
+            return None
+        return [Answer({"join": "start", "broken": "interrupt"}[word.kind], 0, "why", (0,))]
+
+    with pytest.raises(LineLost):
+        run_under(launcher(answers), lambda call: 1 // 0)

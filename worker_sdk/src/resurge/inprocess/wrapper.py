@@ -26,7 +26,7 @@ from resurge.guards.groups import Abortable
 from resurge.inprocess.assignment import Assign, shift_ranks
 from resurge.inprocess.interrupting import Attempt, RankShouldRestart
 from resurge.inprocess.line import Line, LineLost
-from resurge.muster import INTERRUPT, OVER, REFUSED, START
+from resurge.muster import INTERRUPT, OVER, REFUSED, START, Answer
 from resurge.worker_session import session
 
 TEARDOWN_S = 5.0
@@ -143,9 +143,7 @@ class _Run:
     def _iterate(self, line: Line) -> Any:
         iteration, last_error = 0, None
         while True:
-            with session().resting():
-                line.join(iteration, self._plan.min_world_size, self._plan.limit_s)
-                answer = line.answer_to(iteration, (START, REFUSED))
+            answer = self._joined(line, iteration)
             if answer.kind == REFUSED:
                 _log.warning("resurge: no restart in place: %s", answer.sentence)
                 return self._alone()
@@ -158,6 +156,17 @@ class _Run:
             iteration += 1
             if self._plan.max_iterations is not None and iteration >= self._plan.max_iterations:
                 raise last_error or RestartAbort(f"{iteration} iterations have failed")
+
+    def _joined(self, line: Line, iteration: int) -> Answer:
+        """The launcher's answer; one that closes the line at the first word knows nothing of restarts in place."""
+        try:
+            with session().resting():
+                line.join(iteration, self._plan.min_world_size, self._plan.limit_s)
+                return line.answer_to(iteration, (START, REFUSED))
+        except LineLost as error:
+            if iteration:
+                raise
+            return Answer(REFUSED, iteration, f"{error} (is it older than this SDK?)")
 
     def _once(self, line: Line, iteration: int) -> tuple[bool, Any, Exception | None]:
         """Whether it is over, what the function gave, and its error."""
