@@ -66,7 +66,7 @@ def test_root_and_leaves_killed_at_random_moments_lose_and_double_nothing(tmp_pa
         ends = [leaves[rank % len(leaves)].endpoint for rank in range(RANKS)]
         senders = [LogSender(end, rank, RANKS, 4 * LINES) for rank, end in enumerate(ends)]
         for sender in senders:
-            sender.pace_s = 0.015
+            sender.pace_s = 0.006
         all_bytes = sum(len(sender.text) for sender in senders)
         sending = asyncio.gather(*(sender.run() for sender in senders))
         for number, victim in enumerate((leaves[0], root, leaves[1], root, leaves[0])):
