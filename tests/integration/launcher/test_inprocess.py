@@ -91,6 +91,26 @@ said(f'end-{first}', train())
     assert [text(launched, f"end-{rank}") for rank in range(WORLD)] == [f"1 {rank}/3 6" for rank in range(WORLD)]
 
 
+async def test_a_rank_that_fails_before_the_group_is_made_holds_up_none_that_make_it(launched: Launched):
+    program = """
+@inprocess.Wrapper()
+def train(call):
+    if call.iteration == 0 and first == 2:
+        until('making-0'), until('making-1')
+        raise ValueError("a bad file")
+    said(f'making-{first}', call.iteration)
+    call.init_process_group("gloo")
+    total = reduce(call)
+    dist.destroy_process_group()
+    return f'{call.iteration} {call.rank}/{call.world_size} {total}'
+said(f'end-{first}', train())
+"""
+    await started(launched, program)
+    told = await launched.rendezvous.until("FINISHED", 1, 60)
+    assert not told.faults and all(e.exit_code == 0 for e in told.exits)
+    assert [text(launched, f"end-{rank}") for rank in range(WORLD)] == [f"1 {rank}/3 6" for rank in range(WORLD)]
+
+
 async def test_a_world_that_is_too_small_is_restarted_from_by_the_launcher(launched: Launched):
     program = """
 @inprocess.Wrapper(min_world_size=3)

@@ -16,7 +16,7 @@ from resurge.frames import FrameDecoder, FrameError, Mustered, Speaker, decode, 
 from resurge.inprocess import RankShouldRestart, RestartAbort, Wrapper, fill_gaps, shift_ranks
 from resurge.inprocess.interrupting import SETTLE_S, Attempt
 from resurge.inprocess.line import Line, LineLost
-from resurge.inprocess.wrapper import _Run
+from resurge.inprocess.wrapper import _arrive, _Run
 from resurge.muster import Answer, AnswerDecoder
 from resurge_libs.testing import wait_until
 
@@ -355,3 +355,16 @@ def test_a_line_that_is_lost_later_is_an_error(launcher):
 
     with pytest.raises(LineLost):
         run_under(launcher(answers), lambda call: 1 // 0)
+
+
+def test_a_group_is_made_when_all_ranks_have_come_or_the_limit_is_over():
+    class Store(dict[str, str]):
+        set = dict.__setitem__
+
+        def check(self, names: list[str]) -> bool:
+            return all(name in self for name in names)
+
+    store = Store()
+    with pytest.raises(TimeoutError, match="rank 1 has not come to init_process_group"):
+        _arrive(store, 0, 2, 0.01)
+    _arrive(store, 1, 2, 10.0)

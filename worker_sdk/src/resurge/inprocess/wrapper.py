@@ -14,6 +14,7 @@ import gc
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -31,6 +32,7 @@ from resurge.worker_session import session
 
 TEARDOWN_S = 5.0
 """Of the groups of one iteration."""
+ARRIVAL_LOOK_S = 0.002
 _log = logging.getLogger("resurge")
 R = TypeVar("R")
 
@@ -67,6 +69,7 @@ class Call:
                 return
             store = cast(Any, distributed).FileStore(f"{self._store}-{self.iteration}", self.world_size)
             rank, size = self.rank, self.world_size
+            _arrive(store, rank, size, timeout_s)
             distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
 
         if backend == "gloo":
@@ -250,6 +253,17 @@ class _Run:
         gc.collect()
         if self._plan.health_check is not None:
             self._plan.health_check()
+
+
+def _arrive(store: Any, rank: int, size: int, limit_s: float) -> None:
+    """Wait until all ranks are about to connect: here an interrupt gets through, in torch's own wait none does."""
+    until_s = time.monotonic() + limit_s
+    store.set(f"arrived-{rank}", "")
+    for each in range(size):
+        while not store.check([f"arrived-{each}"]):
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"rank {each} has not come to init_process_group within {limit_s:g} s")
+            time.sleep(ARRIVAL_LOOK_S)
 
 
 def _sentence(error: BaseException | None) -> str:
