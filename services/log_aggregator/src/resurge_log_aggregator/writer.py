@@ -118,7 +118,7 @@ class Writer:
         with self._wake:
             self._queues.setdefault(id(file), _Queue(file)).entries.extend(entries)
             self._queued_bytes += sum(entry.head.size for entry in entries)
-            self._wake.notify()
+            self._wake.notify_all()  # the syncer may rest on the same condition: one waiter alone might be it
 
     @property
     def is_full(self) -> bool:
