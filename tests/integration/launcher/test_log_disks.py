@@ -238,7 +238,7 @@ def test_a_full_spool_gives_up_lines_and_says_how_many(job: Job):
     assert lost > 0 and told is not None and steps + lost == int(told[1])
 
 
-def test_a_spool_that_is_read_only_or_hangs_at_a_start_costs_that_cycle_its_file_alone(job: Job):
+def test_a_spool_that_hangs_at_a_start_costs_that_cycle_its_file_alone(job: Job):
     job.mount(job.spool, "size=64m")
     job.start()
     job.trains_on()
@@ -264,3 +264,17 @@ def test_a_spool_that_vanishes_is_made_anew_for_the_next_cycle(job: Job):
     job.has_line_of_now(cycle=1)
     job.finish()
     assert job.is_whole(1)
+
+
+def test_a_spool_that_is_read_only_costs_that_cycle_its_file_alone(job: Job):
+    job.mount(job.spool, "size=64m")
+    job.remount(job.spool, "", MS_RDONLY)
+    job.start()
+    job.trains_on()
+    assert "spool_not_written" in job.said() and "Read-only" in job.said()
+    job.remount(job.spool, "size=64m")
+    job.crash()
+    job.trains_on(cycle=1)
+    job.has_line_of_now(cycle=1)
+    job.finish()
+    assert "cycle 0 step 5 " in job.said() and job.is_whole(1), "cycle 0 is on the terminal"
