@@ -112,10 +112,12 @@ def test_a_file_that_vanishes_is_made_anew_with_all_that_it_held(tmp_path, how):
 
     async def story(host: HostProcess) -> LogSender:
         sender = LogSender(host.endpoint, 0, 1, 40_000)
+        sender.pace_s = 0.005  # an end is made durable at once: it must not come before the file has vanished
         sending = asyncio.create_task(sender.run())
         await asyncio.to_thread(wait_until, lambda: sender.durable, 20, "an acknowledgement")
         assert not sending.done()
         vanish()
+        sender.pace_s = 0.0
         await asyncio.wait_for(sending, 30)
         return sender
 
