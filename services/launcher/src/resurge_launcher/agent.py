@@ -290,7 +290,7 @@ class _Agent:
             settings.state_dir.absolute(),
             settings.control_environ,
             settings.config_path,
-            settings.is_id_made_up and settings.endpoint is None,
+            ends_with_launcher=settings.is_id_made_up and settings.endpoint is None,
         )
         return ControlPlane(plan, self._stream.hurry, self._control_useless)
 

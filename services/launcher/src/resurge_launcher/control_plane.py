@@ -51,10 +51,10 @@ class ControlPlan:
     state_dir: Path
     environ: Mapping[str, str]
     config_path: Path | None = None
-    gives_way: bool = True
-    """One that another launcher started for the same address does as well."""
     ends_with_launcher: bool = False
     """Nobody but this launcher knows the job's name: without it the control plane is of no use."""
+    gives_way: bool = True
+    """One that another launcher started for the same address does as well."""
 
     @property
     def argv(self) -> list[str]:
