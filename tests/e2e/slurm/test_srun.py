@@ -169,8 +169,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("kill_on_bad_exit", [0, 1])
-@pytest.mark.parametrize("cause", ENDINGS)
+@pytest.mark.parametrize(("cause", "kill_on_bad_exit"), [*((cause, 1) for cause in ENDINGS), ("attribution_stop", 0)])
 def test_every_task_ends_with_the_jobs_code_whether_or_not_slurm_kills_at_the_first_bad_one(
     cluster: dict[str, str], tmp_path: Path, cause: str, kill_on_bad_exit: int
 ):

@@ -1,7 +1,8 @@
 """Nothing is polled and nothing sleeps: how soon a death is known, and how soon its node is ready again.
 
-The limits are far above what an idle machine shows (2 ms and 8 ms), so that other work on it does not fail the test,
-and far below any period at which something could be polled.
+The limits are far above what an idle machine shows (2 ms and 8 ms; 16 ms and 23 ms were seen on one whose memory was
+being taken back), so that other work on it does not fail the test, and far below any period at which something could be
+polled. What a death costs is measured by `make bench-restart`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from resurge_libs.testing.process_faults import kill
 from tests.integration.launcher.launching import FOREVER, Launched
 
 KILLS = 12
-KNOWN_LIMIT_S = 0.01
-READY_LIMIT_S = 0.05
+KNOWN_LIMIT_S = 0.03
+READY_LIMIT_S = 0.06
 
 
 @pytest.mark.users_row(56)
