@@ -114,6 +114,16 @@ def test_a_line_that_breaks_is_opened_again(launcher):
         assert eventually(lambda: guard.fired)
 
 
+def test_a_launcher_that_hangs_up_on_each_greeting_is_left_in_peace(launcher):
+    """One of an older release knows no listeners: it is not asked again for as long as the process lives."""
+    with resurge.deadline(LONG_S, Group()):
+        for _ in range(listening.HANG_UPS_MOST):
+            launcher.takes()
+            launcher.line.close()
+            launcher.frames.clear()
+        assert eventually(lambda: not any(thread.name == "resurge-ear" for thread in threading.enumerate()))
+
+
 def test_a_guard_that_fires_is_told_with_its_phase_and_one_that_was_ordered_is_not(launcher):
     group = Group()
     with resurge.deadline(LONG_S, Group(), "first", raise_=False) as first:

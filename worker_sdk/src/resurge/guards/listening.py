@@ -1,9 +1,9 @@
 """The ear of a worker: a thread that takes the launcher's orders while the main thread is blocked in native code.
 
 Decides nothing but whose order it is: one of another generation is not obeyed. Begun by the first guard that is armed
-under a launcher; without a launcher there is no thread. A line that breaks is opened again after a pause, for as long
-as the process lives: an order that is missed costs time, never more, since limits and signals stand behind it. Effects:
-one daemon thread, one connection to the launcher's socket.
+under a launcher; without a launcher there is no thread. A line that breaks is opened again after a pause, but not where
+a launcher hangs up on the greeting each time: it is older than orders. An order that is missed costs time, never more,
+since limits and signals stand behind it. Effects: one daemon thread, one connection to the launcher's socket.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ READ_BYTES = 16 * 1024
 PAUSES_S = (0.1, 0.5, 2.0, 10.0)
 """Before the line is opened again; the last one repeats."""
 CONNECT_LIMIT_S = 5.0
+HANGS_UP_S = 1.0
+"""A line that was closed sooner was closed because of its greeting."""
+HANG_UPS_MOST = 3
+"""In a row."""
 _log = logging.getLogger("resurge")
 
 
@@ -82,18 +86,23 @@ class Ear:
             line.close()
 
     def _run(self, told: WorkerEnvironment) -> None:
+        hang_ups = 0
         for pause_s in itertools.chain(PAUSES_S, itertools.repeat(PAUSES_S[-1])):
             try:
-                self._hear(told)
+                hang_ups = 0 if self._hear(told) >= HANGS_UP_S else hang_ups + 1
             except (OSError, FrameError) as error:
                 _log.debug("resurge: the launcher's orders are not heard: %s", error)
             if self._told is not told:
                 return
             self.connected.clear()
             self._line = None
+            if hang_ups >= HANG_UPS_MOST:
+                _log.info("resurge: the launcher gives no orders (is it older than this SDK?); limits hold as ever")
+                return
             time.sleep(pause_s)
 
-    def _hear(self, told: WorkerEnvironment) -> None:
+    def _hear(self, told: WorkerEnvironment) -> float:
+        """Until the launcher closes the line: how long that took, s. Raises OSError, FrameError."""
         speaker, decoder = _speaker(told), OrderDecoder()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(CONNECT_LIMIT_S)
@@ -101,12 +110,13 @@ class Ear:
             greeting: list[Frame] = [Hello(speaker), Listen(speaker)]
             line.sendall(b"".join(map(encode, greeting)))
             line.settimeout(None)
-            self._line = line
+            self._line, since = line, time.monotonic()
             self.connected.set()
             while data := line.recv(READ_BYTES):
                 for order in decoder.feed(data):
                     if order.generation == told.generation:
                         self._obey(order)
+            return time.monotonic() - since
 
 
 def _speaker(told: WorkerEnvironment) -> Speaker:

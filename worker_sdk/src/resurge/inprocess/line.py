@@ -14,6 +14,7 @@ from resurge.frames import TEXT_LIMIT, FrameError, Hello, Mustered, Speaker, enc
 from resurge.muster import ABORT, BROKEN, DONE, INTERRUPT, JOIN, RESERVE, Answer, AnswerDecoder
 
 READ_BYTES = 16 * 1024
+CONNECT_LIMIT_S = 5.0
 
 
 class LineLost(ConnectionError):
@@ -31,8 +32,10 @@ class Line:
         self._answers: list[Answer] = []
         self._lost = ""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(CONNECT_LIMIT_S)
         self._socket.connect(told.socket)
         self._socket.sendall(encode(Hello(self._speaker)))
+        self._socket.settimeout(None)
         threading.Thread(target=self._hear, name="resurge-inprocess", daemon=True).start()
 
     def join(self, iteration: int, min_world: int, limit_s: float) -> None:

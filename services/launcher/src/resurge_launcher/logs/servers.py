@@ -111,7 +111,8 @@ class LogServers:
         if self._root is not None and waits and limit_s > 0:
             with contextlib.suppress(grpc.RpcError):
                 await self._all_ends(limit_s)
-        leaves = [leaf.stop(end_it=True, limit_s=limit_s) for leaf in self._leaves]
+        left_s = max(0.0, give_up_at - loop.time())
+        leaves = [leaf.stop(end_it=True, limit_s=left_s) for leaf in self._leaves]
         await asyncio.gather(*leaves)
         if self._root is None:
             return False

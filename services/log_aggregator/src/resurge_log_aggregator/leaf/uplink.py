@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +16,13 @@ import grpc.aio
 
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import BadRequest, RpcProblem, Unready
+from resurge_libs.core.refusals import BadRequest, Unready
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 from resurge_libs.rpc.auth import token_metadata
-from resurge_libs.rpc.channel import open_channel
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import problem_of
+from resurge_libs.rpc.passing import hold_for_ever
 from resurge_log_aggregator import wire
 from resurge_log_aggregator.book import Listener
 from resurge_log_aggregator.core.model import BlockHead, SourceKey
@@ -108,6 +107,12 @@ class Uplink:
         """Wait until more may be read."""
         await self._room.wait()
 
+    def root_channel(self) -> grpc.aio.Channel:
+        """The way to the root. Raises Unready while there is none."""
+        if self.channel is None:
+            raise self._no_root()
+        return self.channel
+
     def _no_root(self) -> Unready:
         why = self._lost or "it has not answered yet"
         sentence = f"the leaf does not reach the log server at {self._root} ({why}); lines wait at the nodes"
@@ -117,19 +122,7 @@ class Uplink:
 
     async def _run(self) -> None:
         limits = self._limits
-        try:
-            while True:
-                channel = open_channel(self._root, limits, self._token)
-                try:
-                    await self._hold(channel)
-                except RpcProblem as problem:
-                    self._told_lost(str(problem))
-                finally:
-                    self._let_go()
-                    await channel.close(None)
-                await asyncio.sleep(random.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s))
-        finally:
-            self._let_go()
+        await hold_for_ever(self._root, limits, self._token, self._hold, self._let_go, self._told_lost)
 
     def _told_lost(self, sentence: str) -> None:
         if sentence != self._lost:  # it is tried every second, and said when it changes

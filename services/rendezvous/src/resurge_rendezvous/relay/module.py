@@ -18,13 +18,12 @@ import grpc.aio
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_libs.core.refusals import BadRequest, RpcProblem
 from resurge_libs.hosting.module import Module, ModulePorts, Target
-from resurge_libs.hosting.usage import UsageError
+from resurge_libs.hosting.root import root_of
 from resurge_libs.obs import log
-from resurge_libs.rpc.auth import TokenMissing, require_token
-from resurge_libs.rpc.endpoint import BadEndpoint, Endpoint, parse_endpoint
+from resurge_libs.rpc.passing import Passing
 from resurge_rendezvous.attach import FIRST, NEVER_BEGAN
 from resurge_rendezvous.relay.settings import RelaySettings
-from resurge_rendezvous.relay.uplink import Passing, Uplink
+from resurge_rendezvous.relay.uplink import Uplink
 from resurge_rendezvous.streams import LauncherStream
 
 NAME = "relay"
@@ -41,11 +40,11 @@ class RelayModule:
 
     def __init__(self, settings: RelaySettings, ports: ModulePorts) -> None:
         self._ports = ports
-        self._uplink = Uplink(_root_of(settings, ports.token), ports.limits, ports.token, settings)
+        self._uplink = Uplink(root_of(settings.root, FIELD, WANTED, ports.token), ports.limits, ports.token, settings)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add the rendezvous contract: streams of launchers are gathered, other calls are passed on."""
-        passing = Passing(self._uplink)
+        passing = Passing(self._uplink.root_channel)
         handlers: dict[str, Any] = {
             "Attach": grpc.stream_stream_rpc_method_handler(
                 self._attach,
@@ -56,7 +55,7 @@ class RelayModule:
         for method in _SERVICE.methods:
             path = f"/{_SERVICE.full_name}/{method.name}"
             if not method.client_streaming:
-                handlers[method.name] = passing.watch(path) if method.server_streaming else passing.unary(path)
+                handlers[method.name] = passing.handler(path, method.server_streaming)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE.full_name, handlers),))
 
     async def start(self) -> None:
@@ -119,19 +118,6 @@ class _Child:
         # our own ping gives a peer up only after this long; an end before it is the word of the peer's kernel
         silent_s = asyncio.get_running_loop().time() - self._heard_at
         self._uplink.go(self._link, by_peer=silent_s < self._silence_limit_s)
-
-
-def _root_of(settings: RelaySettings, token: str | None) -> Endpoint:
-    if not settings.root:
-        raise UsageError(FIELD, "is missing", WANTED)
-    try:
-        root = parse_endpoint(settings.root)
-        require_token(root, token)
-    except BadEndpoint as error:
-        raise UsageError(FIELD, str(error), WANTED) from error
-    except TokenMissing as error:
-        raise UsageError(FIELD, str(error), "set RESURGE_JOB_TOKEN") from error
-    return root
 
 
 def build(settings: RelaySettings, ports: ModulePorts) -> Module:

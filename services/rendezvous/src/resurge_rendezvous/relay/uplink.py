@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -21,9 +19,9 @@ from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 from resurge_libs.rpc.auth import token_metadata
-from resurge_libs.rpc.channel import open_channel
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import from_status, problem_of
+from resurge_libs.rpc.passing import hold_for_ever
 from resurge_rendezvous.core.model import PROTOCOL_VERSION
 from resurge_rendezvous.relay.links import NO_ROOT, Links
 from resurge_rendezvous.relay.settings import RelaySettings
@@ -76,6 +74,12 @@ class Uplink:
         if self._links.go(link, by_peer):
             self._wake()
 
+    def root_channel(self) -> grpc.aio.Channel:
+        """The way to the root. Raises Unready while there is none."""
+        if self.channel is None:
+            raise NO_ROOT
+        return self.channel
+
     def _wake(self) -> None:
         self._changed.set()
         if self._links.batch.is_urgent:
@@ -85,19 +89,7 @@ class Uplink:
 
     async def _run(self) -> None:
         limits = self._limits
-        try:
-            while True:
-                channel = open_channel(self._root, limits, self._token)
-                try:
-                    await self._hold(channel)
-                except RpcProblem as problem:
-                    self._told_lost(str(problem))
-                finally:
-                    self._let_go()
-                    await channel.close(None)
-                await asyncio.sleep(random.uniform(limits.reconnect_backoff_min_s, limits.reconnect_backoff_max_s))
-        finally:
-            self._let_go()
+        await hold_for_ever(self._root, limits, self._token, self._hold, self._let_go, self._told_lost)
 
     def _told_lost(self, sentence: str) -> None:
         if sentence != self._lost:  # it is tried every second, and said when it changes
@@ -171,48 +163,3 @@ def _problem_in(end: relay_pb2.LinkEnd) -> RpcProblem | None:
         return None
     status = status_pb2.Status(code=end.code, message=end.message, details=end.details)
     return from_status(CODES.get(end.code, grpc.StatusCode.UNKNOWN), end.message, status)
-
-
-class Passing:
-    """Calls that concern one caller only are passed on as they are, byte for byte, with what is left of their time."""
-
-    def __init__(self, uplink: Uplink) -> None:
-        self._uplink = uplink
-
-    def unary(self, method: str) -> Any:
-        """The handler of one unary call."""
-
-        async def passed(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
-            try:
-                answer = await self._channel().unary_unary(method)(request, **_beside(context))
-            except grpc.RpcError as error:
-                raise problem_of(error) from None
-            return bytes(answer)
-
-        return grpc.unary_unary_rpc_method_handler(passed)
-
-    def watch(self, method: str) -> Any:
-        """The handler of one call whose answers are a stream."""
-
-        async def passed(request: bytes, context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
-            try:
-                async for answer in self._channel().unary_stream(method)(request, **_beside(context)):
-                    yield answer
-            except grpc.RpcError as error:
-                raise problem_of(error) from None
-
-        return grpc.unary_stream_rpc_method_handler(passed)
-
-    def _channel(self) -> Any:
-        if self._uplink.channel is None:
-            raise NO_ROOT
-        return self._uplink.channel
-
-
-def _beside(context: Any) -> dict[str, Any]:
-    carried = tuple((key, value) for key, value in context.invocation_metadata() or () if _travels(key))
-    return {"timeout": context.time_remaining(), "metadata": carried or None}
-
-
-def _travels(key: str) -> bool:
-    return key == "traceparent" or key.startswith("x-resurge-")
