@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -18,11 +15,10 @@ import pytest
 
 from resurge_launcher.pages import remove_pages
 from resurge_libs.testing import wait_until
+from tests.fakes.mounts import MS_RDONLY, Mounts
 
 pytestmark = pytest.mark.timeout(300)
-MNT_DETACH, MS_RDONLY, MS_REMOUNT = 2, 1, 32
 LIMIT_S = 60
-LIBC = ctypes.CDLL(None, use_errno=True)
 STEPS = 40
 """Steps in which training has plainly gone on."""
 PROGRAM = """
@@ -49,8 +45,7 @@ class Job:
         self.folder = folder
         self.run_dir = Path(tempfile.mkdtemp(prefix="rs-"))
         self.out, self.spool = folder / "out", folder / "spool"
-        self._mounts: list[Path] = []
-        self._fuse: list[int] = []
+        self.disks = Mounts()
         self._launcher: subprocess.Popen[bytes] | None = None
 
     def start(self, size: int = 80, *more: str) -> None:
@@ -88,14 +83,14 @@ class Job:
         places = (self.folder / "launcher.log", self.folder / "state" / "log-server" / "control-plane.log")
         texts = [path.read_text(errors="replace") for path in places if path.exists()]
         with contextlib.suppress(OSError):
-            if self._fuse and self._mounts[-1] == self.spool:
+            if self.spool in self.disks.hanging:
                 raise OSError("a look into it might hang")
             texts.append((self.spool / "sender.log").read_text(errors="replace"))
         return "\n".join(texts)
 
     def lines(self, cycle: int = 0) -> list[str]:
         path = self.out / f"app_cycle{cycle}.log"
-        assert not self._fuse, "a look into it would hang"
+        assert not self.disks.hanging, "a look into it would hang"
         return path.read_text().splitlines() if path.exists() else []
 
     def has_line_of_now(self, cycle: int = 0) -> None:
@@ -116,37 +111,8 @@ class Job:
         told = re.search(rf"cycle {cycle} has (\d+) steps", "\n".join(self.lines(cycle)))
         return found == list(range(len(found))) and (told is None or int(told[1]) == len(found))
 
-    # --- disks ---
-
-    def mount(self, path: Path, options: str, kind: str = "tmpfs", flags: int = 0) -> None:
-        path.mkdir(parents=True, exist_ok=True)
-        self._call(path, options, kind, flags)
-        self._mounts.append(path)
-
-    def remount(self, path: Path, options: str, flags: int = 0) -> None:
-        self._call(path, options, "tmpfs", flags | MS_REMOUNT)
-
-    def _call(self, path: Path, options: str, kind: str, flags: int) -> None:
-        if LIBC.mount(kind.encode(), os.fsencode(path), kind.encode(), flags, options.encode()) != 0:
-            pytest.skip(f"{kind} cannot be mounted here: {os.strerror(ctypes.get_errno())}")
-
-    def hang(self, path: Path) -> None:
-        """From now on every look into the path hangs, until `answer`."""
-        try:
-            descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            pytest.skip(f"no FUSE here: {error}")
-        self._fuse.append(descriptor)
-        self.mount(path, f"fd={descriptor},rootmode={stat.S_IFDIR:o},user_id=0,group_id=0", "fuse")
-
-    def answer(self) -> None:
-        while self._fuse:
-            path = self._mounts.pop()
-            LIBC.umount2(os.fsencode(path), MNT_DETACH)
-            os.close(self._fuse.pop())
-
     def end(self) -> None:
-        self.answer()
+        self.disks.answer()
         if self._launcher is not None:
             self._launcher.terminate()
             try:
@@ -154,8 +120,7 @@ class Job:
             except subprocess.TimeoutExpired:
                 self._launcher.kill()
                 self._launcher.wait()
-        for path in self._mounts:
-            LIBC.umount2(os.fsencode(path), MNT_DETACH)
+        self.disks.end()
         remove_pages(self.run_dir)
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
@@ -191,19 +156,19 @@ def fill(folder: Path) -> Path:
 
 
 def test_a_full_log_disk(job: Job):
-    job.mount(job.out, "size=1m")
+    job.disks.mount(job.out, "size=1m")
     job.start(1_000)
-    through(job, lambda: fill(job.out) and None, "No space left", lambda: job.remount(job.out, "size=64m"))
+    through(job, lambda: fill(job.out) and None, "No space left", lambda: job.disks.remount(job.out, "size=64m"))
 
 
 def test_a_read_only_log_disk(job: Job):
     """Read-only from before its first file: what has a file open for writing cannot be made read-only."""
-    job.mount(job.out, "size=64m")
-    job.remount(job.out, "", MS_RDONLY)
+    job.disks.mount(job.out, "size=64m")
+    job.disks.remount(job.out, "", MS_RDONLY)
     job.start()
     wait_until(lambda: "Read-only" in job.said(), LIMIT_S, "its trouble, named")
     job.trains_on()
-    job.remount(job.out, "size=64m")
+    job.disks.remount(job.out, "size=64m")
     job.has_line_of_now()
     job.finish()
     assert job.is_whole()
@@ -216,19 +181,19 @@ def test_a_log_disk_that_vanishes(job: Job):
 
 def test_a_log_disk_that_hangs(job: Job):
     job.start()
-    through(job, lambda: job.hang(job.out), "has not answered", job.answer)
+    through(job, lambda: job.disks.hang(job.out), "has not answered", job.disks.answer)
 
 
 def test_a_full_spool_gives_up_lines_and_says_how_many(job: Job):
     """The log disk hangs, and the spool's disk holds less than what is printed meanwhile."""
-    job.mount(job.spool, "size=24m")
+    job.disks.mount(job.spool, "size=24m")
     job.start(100_000)
     job.trains_on()
     job.has_line_of_now()
-    job.hang(job.out)
+    job.disks.hang(job.out)
     wait_until(lambda: "logs_given_up" in job.said(), LIMIT_S, "lines that were given up")
     job.trains_on()
-    job.answer()
+    job.disks.answer()
     job.has_line_of_now()
     job.finish()
     gaps = [re.search(r"(\d+) bytes in (\d+) lines are missing here", line) for line in job.lines()]
@@ -239,14 +204,14 @@ def test_a_full_spool_gives_up_lines_and_says_how_many(job: Job):
 
 
 def test_a_spool_that_hangs_at_a_start_costs_that_cycle_its_file_alone(job: Job):
-    job.mount(job.spool, "size=64m")
+    job.disks.mount(job.spool, "size=64m")
     job.start()
     job.trains_on()
-    job.hang(job.spool)
+    job.disks.hang(job.spool)
     job.crash()
     job.trains_on(cycle=1)
     assert "spool_not_written" in job.said()
-    job.answer()
+    job.disks.answer()
     job.crash()
     job.trains_on(cycle=2)
     job.has_line_of_now(cycle=2)
@@ -267,12 +232,12 @@ def test_a_spool_that_vanishes_is_made_anew_for_the_next_cycle(job: Job):
 
 
 def test_a_spool_that_is_read_only_costs_that_cycle_its_file_alone(job: Job):
-    job.mount(job.spool, "size=64m")
-    job.remount(job.spool, "", MS_RDONLY)
+    job.disks.mount(job.spool, "size=64m")
+    job.disks.remount(job.spool, "", MS_RDONLY)
     job.start()
     job.trains_on()
     assert "spool_not_written" in job.said() and "Read-only" in job.said()
-    job.remount(job.spool, "size=64m")
+    job.disks.remount(job.spool, "size=64m")
     job.crash()
     job.trains_on(cycle=1)
     job.has_line_of_now(cycle=1)

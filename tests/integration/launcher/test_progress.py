@@ -11,6 +11,7 @@ import pytest
 
 from resurge_libs.testing import wait_until
 from resurge_libs.testing.process_faults import is_alive
+from tests.fakes.mounts import Mounts
 from tests.integration.launcher.launching import PREAMBLE, SAY_PID
 from tests.integration.launcher.test_standalone import Alone, alone
 
@@ -116,3 +117,24 @@ def test_a_file_system_that_hangs_delays_no_restart(alone: Alone, hangs: bool, r
     if hangs:
         wait_until(lambda: not is_alive(child), 10, "the end of the reader that hung")
         assert "marker_skipped" in output(alone)
+
+
+def test_a_mount_that_hangs_under_the_marker_delays_no_restart(alone: Alone):
+    """The real thing: whoever looks into it cannot be killed before it answers."""
+    disk, disks = alone.folder / "disk", Mounts()
+    disk.mkdir()
+    (disk / "marker").write_text("100")
+    words = ("--max-restarts", "20", "--ft-checkpoint-iteration-file", str(disk / "marker"), "--warm", "off")
+    alone.start(SAY_PID + "threading.Event().wait()\n", *words, workers=1)
+    (worker,) = alone.pids(1, 1)
+    wait_until(lambda: marker_child(alone), 10, "the reader of the marker")
+    disks.hang(disk)
+    try:
+        began = time.monotonic()
+        for generation in (2, 3):
+            os.kill(worker, signal.SIGKILL)
+            (worker,) = alone.pids(generation, 1)
+        assert time.monotonic() - began < 15, "two restarts, and none waits for the marker"
+        wait_until(lambda: "marker_skipped" in output(alone), 10, "that the marker was not read")
+    finally:
+        disks.end()

@@ -6,10 +6,8 @@ directory in the way, a full disk, a read-only one, one that vanishes meanwhile,
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -20,12 +18,11 @@ import pytest
 
 from resurge_launcher.pages import remove_pages
 from resurge_libs.testing import wait_until
+from tests.fakes.mounts import MS_RDONLY, Mounts
 from tests.integration.launcher.launching import end_control_plane
 
-MNT_DETACH = 2
 LIMIT_S = 90
 RESTARTS = 2
-LIBC = ctypes.CDLL(None, use_errno=True)
 PROGRAM = """
 import os, shutil, sys, time
 folder, vanish = sys.argv[1], sys.argv[2:]
@@ -60,8 +57,7 @@ class Job:
         self.excluded = folder / "excluded"
         """The list of excluded hosts; its JSON form beside it is written first."""
         self.run_dir = Path(tempfile.mkdtemp(prefix="resurge-"))
-        self._mounts: list[Path] = []
-        self._descriptors: list[int] = []
+        self.disks = Mounts()
 
     @property
     def logs(self) -> Path:
@@ -99,36 +95,8 @@ class Job:
         except (OSError, ValueError):
             return False
 
-    # what stands in the way
-
-    def mount(self, path: Path, options: str) -> None:
-        """A file system of its own at the path."""
-        path.mkdir(parents=True, exist_ok=True)
-        self._mount(path, "tmpfs", 0, options)
-
-    def remount_read_only(self, path: Path) -> None:
-        self._mount(path, "tmpfs", 1 | 32, "")  # MS_RDONLY | MS_REMOUNT
-
-    def mount_hanging(self, path: Path) -> None:
-        """A file system whose server never answers: every look into it hangs until `end`."""
-        path.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            pytest.skip(f"no FUSE here: {error}")
-        self._descriptors.append(descriptor)
-        self._mount(path, "fuse", 0, f"fd={descriptor},rootmode={stat.S_IFDIR:o},user_id=0,group_id=0")
-
-    def _mount(self, path: Path, kind: str, flags: int, options: str) -> None:
-        if LIBC.mount(kind.encode(), os.fsencode(path), kind.encode(), flags, options.encode()) != 0:
-            pytest.skip(f"{kind} cannot be mounted here: {os.strerror(ctypes.get_errno())}")
-        self._mounts.append(path)
-
     def end(self) -> None:
-        for descriptor in self._descriptors:
-            os.close(descriptor)  # ends what hangs
-        for path in self._mounts:
-            LIBC.umount2(os.fsencode(path), MNT_DETACH)
+        self.disks.end()
         end_control_plane(self.state_dir)
         remove_pages(self.run_dir)
         shutil.rmtree(self.run_dir, ignore_errors=True)
@@ -176,7 +144,7 @@ def test_with_something_else_in_every_place_the_job_recovers_and_says_each_once(
 def test_with_every_disk_full_the_job_recovers_and_says_each_once(job: Job):
     full = job.folder / "full"
     for path in (full, job.logs, job.cycles, job.excluded):
-        job.mount(path, "size=64k,mode=755")
+        job.disks.mount(path, "size=64k,mode=755")
         (path / "ballast").write_bytes(b"")
         with (path / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
             while file.write(bytes(4096)) == 4096:
@@ -195,8 +163,8 @@ def test_with_every_disk_full_the_job_recovers_and_says_each_once(job: Job):
 def test_with_every_directory_read_only_the_job_recovers_and_says_each_once(job: Job):
     locked = job.folder / "locked"
     for path in (locked, job.logs, job.cycles, job.excluded):
-        job.mount(path, "size=64k,mode=755")
-        job.remount_read_only(path)
+        job.disks.mount(path, "size=64k,mode=755")
+        job.disks.remount(path, flags=MS_RDONLY)
     for name in ("recoveries.jsonl", "spans.jsonl", "control-plane.log"):
         (job.state_dir / name).symlink_to(locked / name)
     said = job.run()
@@ -216,7 +184,7 @@ def test_directories_that_vanish_while_the_job_runs_keep_nobody_from_recovering(
 def test_directories_that_hang_for_ever_delay_one_start_and_hold_up_no_end(job: Job):
     hanging = job.folder / "hanging"
     for path in (hanging, job.logs, job.cycles, job.excluded):
-        job.mount_hanging(path)
+        job.disks.hang(path)
     for name in ("recoveries.jsonl", "spans.jsonl"):
         (job.state_dir / name).symlink_to(hanging / name)
     said = job.run()

@@ -10,7 +10,7 @@ import pytest
 
 import resurge
 from resurge import environment
-from resurge.guards import Outcome, abort_work, deadlines
+from resurge.guards import Outcome, abort_work, deadlines, listening
 from resurge.guards.abort_work import AbortWork
 from resurge.guards.listening import Ear
 from tests.unit.worker_sdk.abort_fakes import WAIT_S, Group, eventually
@@ -206,7 +206,8 @@ def test_a_forked_child_is_deaf_until_it_listens_itself():
     ear = Ear(lambda _: None)
     ear.begin()
     ear.connected.set()
-    ear._line, other_end = socket.socketpair()
+    ear._life = listening._Life(environment.read_environment())
+    ear._life.line, other_end = socket.socketpair()
     ear.forget()
     assert not ear.begun and not ear.connected.is_set()
     assert other_end.recv(1) == b"", "the child's copy of the line is closed"

@@ -33,6 +33,15 @@ HANG_UPS_MOST = 3
 _log = logging.getLogger("resurge")
 
 
+class _Life:
+    """What one thread works with: a forked child, or whoever begins anew, has one of its own."""
+
+    def __init__(self, told: WorkerEnvironment) -> None:
+        self.told = told
+        self.line: socket.socket | None = None
+        self.is_over = False
+
+
 class Ear:
     """Hears orders for this process. `begin` may be called often; it costs a look at one field."""
 
@@ -40,8 +49,7 @@ class Ear:
         self._obey = obey
         self.begun = False
         self._lock = threading.Lock()
-        self._line: socket.socket | None = None
-        self._told: WorkerEnvironment | None = None
+        self._life: _Life | None = None
         self._number = itertools.count(1)
         self.connected = threading.Event()
         """Set while the launcher can be heard."""
@@ -55,20 +63,23 @@ class Ear:
                 return
             told = read_environment()
             if told.socket:
-                self._told = told
+                self._life = _Life(told)
                 try:
-                    threading.Thread(target=self._run, args=(told,), name="resurge-ear", daemon=True).start()
+                    threading.Thread(
+                        target=self._run, args=(self._life, self.connected), name="resurge-ear", daemon=True
+                    ).start()
                 except RuntimeError as error:
                     _log.warning("resurge: no thread hears the launcher's orders: %s", error)
             self.begun = True
 
     def tell_fired(self, phase: str) -> None:
         """Have the launcher release the peers of this rank from the phase. Never raises, never waits."""
-        told, line = self._told, self._line
-        if told is None or line is None or not phase:
+        life = self._life
+        line = life.line if life is not None else None
+        if life is None or line is None or not phase:
             return
         number, at_ns = next(self._number), time.monotonic_ns()
-        fired = Fired(_speaker(told), phase, number, int(NEWS_WORTH_S * 1000), at_ns)
+        fired = Fired(_speaker(life.told), phase, number, int(NEWS_WORTH_S * 1000), at_ns)
         try:
             line.send(encode(fired), socket.MSG_DONTWAIT)
         except (OSError, FrameError) as error:
@@ -77,32 +88,34 @@ class Ear:
     def forget(self) -> None:
         """In a forked child, where the line is the parent's and the thread did not come along: begin anew. A thread of
         this process ends at its next look."""
-        line, self._line = self._line, None
-        self._told = None
+        life, self._life = self._life, None
         self._lock = threading.Lock()
         self.begun = False
         self.connected = threading.Event()
-        if line is not None:
-            line.close()
+        if life is not None:
+            life.is_over = True
+            if life.line is not None:
+                life.line.close()
 
-    def _run(self, told: WorkerEnvironment) -> None:
+    def _run(self, life: _Life, connected: threading.Event) -> None:
         hang_ups = 0
         for pause_s in itertools.chain(PAUSES_S, itertools.repeat(PAUSES_S[-1])):
+            if life.is_over:
+                return
             try:
-                hang_ups = 0 if self._hear(told) >= HANGS_UP_S else hang_ups + 1
+                hang_ups = 0 if self._hear(life, connected) >= HANGS_UP_S else hang_ups + 1
             except (OSError, FrameError) as error:
                 _log.debug("resurge: the launcher's orders are not heard: %s", error)
-            if self._told is not told:
-                return
-            self.connected.clear()
-            self._line = None
+            connected.clear()
+            life.line = None
             if hang_ups >= HANG_UPS_MOST:
                 _log.info("resurge: the launcher gives no orders (is it older than this SDK?); limits hold as ever")
                 return
             time.sleep(pause_s)
 
-    def _hear(self, told: WorkerEnvironment) -> float:
+    def _hear(self, life: _Life, connected: threading.Event) -> float:
         """Until the launcher closes the line: how long that took, s. Raises OSError, FrameError."""
+        told = life.told
         speaker, decoder = _speaker(told), OrderDecoder()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(CONNECT_LIMIT_S)
@@ -110,8 +123,8 @@ class Ear:
             greeting: list[Frame] = [Hello(speaker), Listen(speaker)]
             line.sendall(b"".join(map(encode, greeting)))
             line.settimeout(None)
-            self._line, since = line, time.monotonic()
-            self.connected.set()
+            life.line, since = line, time.monotonic()
+            connected.set()
             while data := line.recv(READ_BYTES):
                 for order in decoder.feed(data):
                     if order.generation == told.generation:
