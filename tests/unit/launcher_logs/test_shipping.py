@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from types import SimpleNamespace
 
 from resurge_launcher.core import happenings as h
@@ -46,6 +47,24 @@ async def test_a_sender_that_cannot_be_started_is_tried_again_and_said_so_once(t
     told = capsys.readouterr().err
     assert tries > FAILURES and told.count("sender_not_started") == 1 and "temporarily unavailable" in told
     assert not (tmp_path / "spool").exists(), "its log goes with the empty spool"
+
+
+async def test_a_sender_that_ends_at_once_is_started_less_and_less_often(tmp_path, monkeypatch):
+    started: list[float] = []
+    real = shipping.subprocess.Popen
+
+    def popen(_words, **more):
+        started.append(time.monotonic())
+        return real(["false"], **more)
+
+    monkeypatch.setattr(shipping.subprocess, "Popen", popen)
+    monkeypatch.setattr(shipping, "AGAIN_S", 0.05)
+    here = shipping_of(tmp_path, stop_limit_s=0.0)
+    here.start()
+    async with asyncio.timeout(LIMIT_S):
+        await asyncio.to_thread(wait_until, lambda: len(started) >= 5, LIMIT_S, "five senders")
+        await here.stop()
+    assert started[4] - started[3] >= 0.4
 
 
 async def test_the_launchers_own_lines_wait_for_a_disk_that_hangs_and_the_launcher_does_not(tmp_path, monkeypatch):

@@ -28,6 +28,8 @@ from resurge_libs.obs import log
 
 SENDER = "resurge_launcher.logs.shipper"
 AGAIN_S, AGAIN_MAX_S = 0.5, 10.0
+LIVED_S = 5.0
+"""A sender that ends sooner is started again later each time: starting it costs half a second of a processor."""
 TAIL_BYTES = 16 * 1024
 TAIL_LIMIT_S = 1.0
 SENDER_LOG = "sender.log"
@@ -205,10 +207,11 @@ class LogShipping:
 
     async def _keep_sending(self) -> None:
         """Start the sender again when it died; one that ends by itself has sent all, or another one does it."""
-        again_s = AGAIN_S
+        again_s, loop = AGAIN_S, asyncio.get_running_loop()
         with contextlib.suppress(OSError):  # the first start of workers says what is wrong
             await self._desk.ask(self._take_up, SPOOL_LIMIT_S)
         while True:
+            began = loop.time()
             try:
                 output = await self._desk.ask(lambda: _sender_log(self._folder / SENDER_LOG), SPOOL_LIMIT_S, _close)
                 self._sender = self._started(output)
@@ -220,12 +223,14 @@ class LogShipping:
                 again_s = min(again_s * 2, AGAIN_MAX_S)
                 continue
             self._let_sender_go()
-            again_s = AGAIN_S
             self._told_trouble("")
             with contextlib.suppress(OSError):
                 if code == 0 and await self._desk.ask(self._has_sent_all, SPOOL_LIMIT_S):
                     return
-            await asyncio.sleep(AGAIN_S)
+            if loop.time() - began >= LIVED_S:
+                again_s = AGAIN_S
+            await asyncio.sleep(again_s)
+            again_s = min(again_s * 2, AGAIN_MAX_S)
 
     def _has_sent_all(self) -> bool:
         return spool.is_closing(self._folder) and not list(spool.notes(self._folder))
