@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The whole suite on CPU, two tests at a time; those that measure time or use a whole machine run alone at the end.
 # All layers run, also after one failed. Arguments are passed to every pytest.
+# Real processes share a machine with strangers: a test of these layers that fails is run once more, and both are told
+# (RERUN in the summary). TEST_RERUNS=0 counts the first failure; the pure layers, which know no time, always do.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${VENV:-.venv}/bin/python
@@ -25,6 +27,7 @@ echo "== lint"
 scripts/lint.sh || failed+=(lint)
 pure=$(present arch unit props sim contract)
 real=$(present integration e2e)
+reruns=(--reruns "${TEST_RERUNS:-1}")
 alone=(
     tests/integration/launcher/test_speed.py tests/integration/launcher/test_death_watch.py
     tests/integration/launcher/test_hangs.py
@@ -34,8 +37,9 @@ alone=(
 [ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal $pure "$@"
 # shellcheck disable=SC2086
 [ -z "$real" ] || layer "layers with real processes" -n "${TEST_PROCESSES:-2}" --dist loadfile --durations=15 \
-    --durations-min=2 $real "${alone[@]/#/--ignore=}" "$@"
-[ -z "$real" ] || layer "tests that want the machine alone" --durations=10 --durations-min=2 "${alone[@]}" "$@"
+    --durations-min=2 "${reruns[@]}" $real "${alone[@]/#/--ignore=}" "$@"
+[ -z "$real" ] || layer "tests that want the machine alone" --durations=10 --durations-min=2 "${reruns[@]}" \
+    "${alone[@]}" "$@"
 
 if [ ${#failed[@]} -gt 0 ]; then
     echo "test: failed: ${failed[*]}" >&2

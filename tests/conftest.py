@@ -42,3 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
         layer = item.path.relative_to(TESTS).parts[0]
         if layer in LAYERS_WITH_MARK:
             item.add_marker(layer)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
+    """Shows what failed in each test that was run again (scripts/test.sh): a second run that passes hides nothing."""
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section("failed once, and run again")
+    for report in again:
+        terminalreporter.line(f"{report.nodeid} ({report.when})", yellow=True)
+        terminalreporter.line(report.longreprtext[-4000:])
