@@ -81,9 +81,15 @@ def test_every_service_of_the_system_but_the_host_runs_in_compose():
     assert built == services - {"host"}
 
 
-def test_nodes_send_what_they_print_to_the_log_server():
+def test_nodes_send_what_they_print_through_the_leaf_to_the_log_server():
     services = compose()["services"]
     for name in ("node0", "node1", "node2", "node3"):
-        assert "--log-endpoint log-aggregator:7472" in services[name]["command"]
-        assert services[name]["depends_on"]["log-aggregator"]["condition"] == "service_healthy"
+        assert "--log-endpoint log-leaf:7473" in services[name]["command"]
+        assert services[name]["depends_on"]["log-leaf"]["condition"] == "service_healthy"
+    leaf = services["log-leaf"]
+    assert "--listen 0.0.0.0:7473" in leaf["command"] and "--log-root log-aggregator:7472" in leaf["command"]
+    assert leaf["depends_on"]["log-aggregator"]["condition"] == "service_healthy"
+    assert leaf["image"] == services["log-aggregator"]["image"]
+    assert "127.0.0.1:7473" in leaf["healthcheck"]["test"]
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in leaf["environment"]
     assert "0.0.0.0:7472" in services["log-aggregator"]["command"]

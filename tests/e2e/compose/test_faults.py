@@ -128,7 +128,7 @@ def test_a_node_whose_packets_are_lost_one_way_is_replaced_and_comes_back(simula
     wait_until(lambda: simulation.standings().get(victim) == "SPARE", 60, f"the return of {victim}")
 
 
-@pytest.mark.parametrize("service", ["restart-policy", "rendezvous", "log-aggregator"])
+@pytest.mark.parametrize("service", ["restart-policy", "rendezvous", "log-aggregator", "log-leaf"])
 def test_a_killed_service_comes_back_and_no_worker_notices(simulation: Simulation, service: str):
     before = {node: simulation.workers(node) for node in NODES}
     known, restarts, generation = len(simulation.recoveries()), simulation.restarts(service), simulation.generation()
