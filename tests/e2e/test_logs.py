@@ -196,6 +196,7 @@ def test_two_nodes_send_through_leaves_that_their_launcher_started(tmp_path, run
         words += ["--ft-enable-log-server", "--ft-log-aggregator-count", "2", "--ft-log-server-port", str(logs)]
         words += ["--ft-log-server-graceful-shutdown-timeout", "60"]  # a busy machine may start a sender late
         words += ["--ft-per-cycle-applog-prefix", str(tmp_path / "out" / "app.log")]
+        words += ["--ft-log-server-log-prefix", str(tmp_path / "said" / "grpc")]
         command = [sys.executable, "-m", "resurge_launcher", *words, str(tmp_path / "train.py")]
         environ = {**os.environ, "RESURGE_MACHINE_ID": node}
         launchers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ))
@@ -205,5 +206,6 @@ def test_two_nodes_send_through_leaves_that_their_launcher_started(tmp_path, run
     for rank in (0, 1):
         assert [line for line in lines if line.startswith(f"{rank}: ")] == [f"{rank}: line {n}" for n in range(100)]
     for number in (0, 1):
-        said = (tmp_path / "state" / f"log-leaf-{number}" / "control-plane.log").read_text()
+        said = (tmp_path / "said" / f"grpc_leaf_{number}.log").read_text()
         assert "log_root_found" in said and f"127.0.0.1:{logs + 2}" in said
+    assert "log_opened" in (tmp_path / "said" / "grpc_root.log").read_text()

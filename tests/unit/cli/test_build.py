@@ -338,9 +338,21 @@ def test_leaves_have_the_ports_before_the_log_server_and_each_node_its_own(scrip
     assert elsewhere.endpoint is None and not elsewhere.serve_here
 
 
+def test_what_log_servers_say_goes_where_it_was_asked_for_or_the_user_hears_that_it_does_not(script, tmp_path):
+    assert logs_of(script, tmp_path).servers_log_prefix is None
+    prefix = str(tmp_path / "grpc")
+    assert logs_of(script, tmp_path, log_server_log_prefix=prefix).servers_log_prefix == tmp_path / "grpc"
+    told = {"nnodes": "8", "rdzv_endpoint": "127.0.0.1:7470", "log_server_log_prefix": prefix}
+    for given in ({}, {"log_endpoint": "a:1"}):
+        notices = build(script, applog_prefix=str(tmp_path / "app.log"), **told, **given).notices
+        assert any("--ft-log-server-log-prefix has no effect" in notice for notice in notices), notices
+    assert refusal(script, log_server_log_prefix=prefix).field == "--ft-log-server-log-prefix"
+
+
 @pytest.mark.parametrize(
     ("given", "field"),
     [
+        ({"log_server_log_prefix": "grpc"}, "--ft-log-server-log-prefix"),
         ({"log_leaf_count": "9", "log_server_port": "65530"}, "--ft-log-aggregator-count"),
         ({"log_leaf_queue_blocks": "63"}, "--ft-log-leaf-max-queue-chunks"),
         ({"log_leaf_count": "-1"}, "--ft-log-aggregator-count"),

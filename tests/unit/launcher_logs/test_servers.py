@@ -59,12 +59,12 @@ async def root(tmp_path, monkeypatch):
     await server.stop(0)
 
 
-def servers_of(root: Root, tmp_path) -> servers.LogServers:
+def servers_of(root: Root, tmp_path, **more) -> servers.LogServers:
     settings = SimpleNamespace(
         job_id="job", node_id="n0", job_token="", state_dir=tmp_path, control_environ={}, config_path=None
     )
     end, leaf = parse_endpoint(f"127.0.0.1:{root.port}"), parse_endpoint("127.0.0.1:1")
-    plan = LogPlan(LogWay.SERVER, tmp_path / "app.log", tmp_path / "spool", None, end, (leaf,), serve_here=True)
+    plan = LogPlan(LogWay.SERVER, tmp_path / "app.log", tmp_path / "spool", None, end, (leaf,), serve_here=True, **more)
     return servers.LogServers(settings, plan)
 
 
@@ -76,6 +76,15 @@ async def test_neither_leaves_nor_root_are_told_to_end_before_every_rank_is_in_t
         root.sealed.set()
         assert await stopping
     assert all(one.is_told for one in ended)
+
+
+def test_what_servers_say_goes_where_it_was_asked_for(root, tmp_path):
+    servers_of(root, tmp_path)
+    names = ["log-server/control-plane.log", "log-leaf-0/control-plane.log"]
+    assert [one.plan.log_path for one in ended] == [tmp_path / name for name in names]
+    ended.clear()
+    servers_of(root, tmp_path, servers_log_prefix=tmp_path / "grpc.v1")
+    assert [one.plan.log_path.name for one in ended] == ["grpc.v1_root.log", "grpc.v1_leaf_0.log"]
 
 
 async def test_ranks_that_never_come_are_waited_for_up_to_the_limit(root, tmp_path):

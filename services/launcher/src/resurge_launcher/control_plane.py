@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from resurge_launcher.logs.desk import SpoolDesk
 from resurge_launcher.probe import answers
 from resurge_launcher.processes import kernel
 from resurge_libs.core.verdict import EXIT_USAGE
@@ -36,6 +37,8 @@ ANSWER_POLL_S = 0.01
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 END_LIMIT_S = 5.0
+OPEN_LIMIT_S = 2.0
+"""For a log on a disk that its user named."""
 FAILURES_LIMIT = 4
 """Starts in a row without an answer, before there ever was one, after which it is of no use."""
 LAST_WORDS_BYTES = 16 * 1024
@@ -55,6 +58,16 @@ class ControlPlan:
     """Nobody but this launcher knows the job's name: without it the control plane is of no use."""
     gives_way: bool = True
     """One that another launcher started for the same address does as well."""
+
+    @property
+    def log_path(self) -> Path:
+        """Where it writes what it says."""
+        return self.state_dir / LOG_NAME
+
+    @property
+    def has_own_log(self) -> bool:
+        """Whether its log is in its state directory. Another one is its user's, and its disk may not answer."""
+        return self.log_path.parent == self.state_dir
 
     @property
     def argv(self) -> list[str]:
@@ -79,7 +92,8 @@ class ControlPlane:
         self._pidfd: int | None = None
         self._answered = False
         remedy = "Give the state directory room, and make what stands there a file that you may write."
-        self._log_outage = Outage("the control plane's log", plan.state_dir / LOG_NAME, remedy)
+        self._desk = SpoolDesk()
+        self._log_outage = Outage("the control plane's log", plan.log_path, remedy)
 
     @property
     def pids(self) -> set[int]:
@@ -115,7 +129,7 @@ class ControlPlane:
         backoff_s, failures, ever_answered = BACKOFF_FIRST_S, 0, self._answered
         while True:
             self._answered = False
-            pidfd = self._pidfd = self._find_or_start()
+            pidfd = self._pidfd = await self._find_or_start()
             look = asyncio.get_running_loop().create_task(self._tell_answer())
             await _ended(pidfd)
             look.cancel()
@@ -185,13 +199,13 @@ class ControlPlane:
             os.close(descriptor)
         return 0
 
-    def _find_or_start(self) -> int:
+    async def _find_or_start(self) -> int:
         """The pidfd of the process that holds the state directory; one is started where none does."""
         pid = self._claimant()
         found = kernel.open_pidfd(pid) if pid > 0 else None
         if found is not None:
             return found
-        with self._output() as output:
+        with await self._output() as output:
             self._child = subprocess.Popen(
                 self._plan.argv,
                 env=dict(self._plan.environ),
@@ -203,12 +217,15 @@ class ControlPlane:
         log.event("control_plane_started", pid=self._child.pid, endpoint=self._plan.listen.target)
         return os.pidfd_open(self._child.pid)
 
-    def _output(self) -> BinaryIO:
+    async def _output(self) -> BinaryIO:
         """Where it writes its log: to this launcher's stderr where the file cannot be opened."""
-        path = self._plan.state_dir / LOG_NAME
-        make_room(path)
+        path = self._plan.log_path
         try:
-            output = path.open("ab")
+            if self._plan.has_own_log:
+                make_room(path)
+                output = path.open("ab")
+            else:
+                output = await self._desk.ask(lambda: _opened(path), OPEN_LIMIT_S, _close)
         except OSError as error:
             self._log_outage.failed(error)
             return os.fdopen(os.dup(STDERR), "ab")
@@ -241,13 +258,24 @@ class ControlPlane:
 
     def _last_words(self) -> str:
         """The last line that the control plane wrote."""
+        if not self._plan.has_own_log:
+            return f"it could not be started; why is in {self._plan.log_path}"
         try:
-            with (self._plan.state_dir / LOG_NAME).open("rb") as file:
+            with self._plan.log_path.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
                 lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             lines = []
         return next((line for line in reversed(lines) if line.strip()), "the control plane could not be started")
+
+
+def _opened(path: Path) -> BinaryIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("ab")
+
+
+def _close(output: BinaryIO) -> None:
+    output.close()
 
 
 async def _ended(pidfd: int) -> None:

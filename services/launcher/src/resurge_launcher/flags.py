@@ -243,6 +243,10 @@ _FILES = (
            parse=values.seconds, metavar="S", default="10", group=FILES,
            help="How long the end of a launcher waits for lines that are still under way, in all. Sender and log "
                 "server may go on without it, the server for up to 60 s or this.", is_common=False),
+    Option(name="log_server_log_prefix", flags=("--ft-log-server-log-prefix", "--log-server-log-prefix"),
+           parse=values.text, metavar="PATH", group=FILES,
+           help="What the log server and leaves started here say goes to PATH_root.log and PATH_leaf_<N>.log. Default: "
+                "in the state directory.", is_common=False),
     Option(name="log_sync", flags=("--log-sync",), parse=values.one_of("none", "interval", "ack"),
            metavar="none|interval|ack", default="interval", group=FILES,
            help="When a line counts as durable: when the kernel has it, or the disk, asked each second or at once.",

@@ -139,6 +139,7 @@ class LogPlan:
     sync: str = "interval"
     stop_limit_s: float = 10.0
     spool_limit_bytes: int = 10 * 1024**3
+    servers_log_prefix: Path | None = None  # of what server and leaves started here say; None: in the state directory
 
     @property
     def own_leaves(self) -> tuple[Endpoint, ...]:

@@ -17,6 +17,9 @@ NODES_PER_LEAF = 1_536
 """Of the reference: so many one server is said to carry there."""
 BLOCKS_PER_NODE, BLOCKS_MIN, BLOCKS_MAX = 256, 16_384, 1_000_000
 PORT_MAX = 65_535
+NEED_PREFIX = (
+    "launcher_log", "enable_log_server", "log_endpoint", "log_leaf_count", "strict_logs", "log_server_log_prefix",
+)  # fmt: skip
 LUSTRE = "on Lustre each append is whole, and all nodes wait for one lock"
 NFS = "on NFS or VAST lines interleave or vanish, and nobody sees it"
 
@@ -35,6 +38,7 @@ class LogPlace:
 def log_plan_of(resolved: Resolved, place: LogPlace) -> tuple[LogPlan | None, list[str]]:
     """The plan, None where none was asked for, and what is to be said at the start."""
     prefix, launcher_log = resolved["applog_prefix"], resolved["launcher_log"]
+    own_log = resolved["log_server_log_prefix"]
     if not prefix.value:
         _refuse_without_prefix(resolved)
         return None, []
@@ -46,11 +50,14 @@ def log_plan_of(resolved: Resolved, place: LogPlace) -> tuple[LogPlan | None, li
         sync=resolved["log_sync"].value,
         stop_limit_s=resolved["log_server_stop_limit_s"].value,
         spool_limit_bytes=resolved["log_spool_limit_mib"].value * MIB,
+        servers_log_prefix=_absolute(own_log) if own_log.value else None,
     )
     is_wanted = resolved["enable_log_server"].value or bool(launcher_log.value) or resolved["log_endpoint"].value
+    unused = _says_nothing(resolved["log_server_log_prefix"])
     if not is_wanted and place.max_nodes > 1:
-        return _direct(resolved, plan)
-    return _served(resolved, plan, place), []
+        direct, said = _direct(resolved, plan)
+        return direct, said + unused
+    return _served(resolved, plan, place), unused if resolved["log_endpoint"].value else []
 
 
 def _served(resolved: Resolved, plan: LogPlan, place: LogPlace) -> LogPlan:
@@ -123,8 +130,12 @@ def _direct(resolved: Resolved, plan: LogPlan) -> tuple[LogPlan, list[str]]:
     return replace(plan, way=LogWay.DIRECT), [warning]
 
 
+def _says_nothing(own_log: Sourced) -> list[str]:
+    return [f"{own_log.source} has no effect: no log server is started by launchers"] if own_log.value else []
+
+
 def _refuse_without_prefix(resolved: Resolved) -> None:
-    for name in ("launcher_log", "enable_log_server", "log_endpoint", "log_leaf_count", "strict_logs"):
+    for name in NEED_PREFIX:
         item = resolved[name]
         if item.is_given and item.value:
             raise UsageProblem(item.field, "needs a prefix for the files", "Add --ft-per-cycle-applog-prefix PATH.")

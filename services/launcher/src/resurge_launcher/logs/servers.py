@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
 from resurge_launcher.settings import LogPlan, RunSettings
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.hosting.own_log import LOG_NAME
 from resurge_libs.obs import log
 from resurge_libs.rpc.channel import open_channel
 from resurge_libs.rpc.context import call_metadata
@@ -41,6 +43,11 @@ class LogServerPlan(ControlPlan):
             words += ["--launcher-log", str(self.logs.launcher_log)]
         return words
 
+    @property
+    def log_path(self) -> Path:
+        """The file that was asked for, else in its state directory."""
+        return _log_path(self, "root")
+
 
 @dataclass(frozen=True, slots=True)
 class LogLeafPlan(ControlPlan):
@@ -48,6 +55,7 @@ class LogLeafPlan(ControlPlan):
 
     gives_way: bool = False
     logs: LogPlan | None = None
+    number: int = 0
 
     @property
     def argv(self) -> list[str]:
@@ -57,11 +65,21 @@ class LogLeafPlan(ControlPlan):
         words += ["--leaf-queue-blocks", str(self.logs.leaf_queue_blocks)]
         return [*words, "--leaf-stop-limit-s", repr(_stop_limit_s(self.logs))]
 
+    @property
+    def log_path(self) -> Path:
+        """The file that was asked for, else in its state directory."""
+        return _log_path(self, f"leaf_{self.number}")
+
 
 def _host_words(plan: ControlPlan, target: str) -> list[str]:
     words = [sys.executable, "-P", "-m", "resurge_host", "--targets", target, "--listen", plan.listen.target]
     words += ["--state-dir", str(plan.state_dir), "--job-id", plan.job_id]
     return words + (["--ft-cfg-path", str(plan.config_path)] if plan.config_path is not None else [])
+
+
+def _log_path(plan: LogServerPlan | LogLeafPlan, role: str) -> Path:
+    prefix = plan.logs.servers_log_prefix if plan.logs is not None else None
+    return plan.state_dir / LOG_NAME if prefix is None else prefix.with_name(f"{prefix.name}_{role}.log")
 
 
 def _stop_limit_s(plan: LogPlan) -> float:
@@ -83,7 +101,7 @@ class LogServers:
         self._root = ControlPlane(root, lambda: None, self._useless)
         for number, listen in enumerate(plan.leaves):
             of_leaf = state_dir / LEAF_STATE_NAME.format(number)
-            leaf = LogLeafPlan(job, listen, of_leaf, environ, config, logs=plan)
+            leaf = LogLeafPlan(job, listen, of_leaf, environ, config, logs=plan, number=number)
             self._leaves.append(ControlPlane(leaf, lambda: None, self._useless))
 
     @property
