@@ -129,7 +129,8 @@ class ControlPlane:
         backoff_s, failures, ever_answered = BACKOFF_FIRST_S, 0, self._answered
         while True:
             self._answered = False
-            pidfd = self._pidfd = await self._find_or_start()
+            found = self._found()
+            pidfd = self._pidfd = found if found is not None else self._started(await self._output())
             look = asyncio.get_running_loop().create_task(self._tell_answer())
             await _ended(pidfd)
             look.cancel()
@@ -199,13 +200,14 @@ class ControlPlane:
             os.close(descriptor)
         return 0
 
-    async def _find_or_start(self) -> int:
-        """The pidfd of the process that holds the state directory; one is started where none does."""
+    def _found(self) -> int | None:
+        """The pidfd of the process that holds the state directory."""
         pid = self._claimant()
-        found = kernel.open_pidfd(pid) if pid > 0 else None
-        if found is not None:
-            return found
-        with await self._output() as output:
+        return kernel.open_pidfd(pid) if pid > 0 else None
+
+    def _started(self, output: BinaryIO) -> int:
+        """The pidfd of one that was started, and writes its log there."""
+        with output:
             self._child = subprocess.Popen(
                 self._plan.argv,
                 env=dict(self._plan.environ),
@@ -220,6 +222,7 @@ class ControlPlane:
     async def _output(self) -> BinaryIO:
         """Where it writes its log: to this launcher's stderr where the file cannot be opened."""
         path = self._plan.log_path
+        output: BinaryIO
         try:
             if self._plan.has_own_log:
                 make_room(path)
