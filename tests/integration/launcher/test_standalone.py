@@ -145,6 +145,17 @@ def test_a_control_plane_killed_during_a_recovery_only_delays_it(alone: Alone):
     assert all(is_alive(pid) for pid in fresh)
 
 
+def test_a_control_plane_that_is_stopped_for_good_is_replaced_and_stops_no_worker(alone: Alone):
+    alone.start(FOREVER, "--max-restarts", "3")
+    pids = alone.pids(1)
+    control = alone.control_pid()
+    os.kill(control, signal.SIGSTOP)
+    kill(pids[0])
+    assert alone.pids(2), "the new one goes on with the journal of the stopped one"
+    assert not is_alive(control)
+    assert f"process {control} has been stopped by a signal" in alone.log.read_text()
+
+
 def test_a_standalone_job_removes_nothing_that_is_not_its_own(alone: Alone):
     (alone.run_dir / "thesis.tex").write_text("years of work")
     alone.start("print('done')\n", "--standalone")

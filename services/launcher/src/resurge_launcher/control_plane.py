@@ -2,7 +2,8 @@
 
 Of several launchers on the host the one that holds `supervisor.lock` in the state directory watches over it; the
 others only connect, and one of them takes over when the holder ends. A control plane that died is started again on the
-same state directory. One that was started by other means is left alone, and never replaced.
+same state directory; one that a signal has stopped and nobody continues is killed first: it answers nobody, and holds
+the address and the journal. One that was started by other means is left alone, and never replaced.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ BACKOFF_MAX_S = 1.0
 END_LIMIT_S = 5.0
 OPEN_LIMIT_S = 2.0
 """For a log on a disk that its user named."""
+STOPPED_LOOK_S = 1.5
+STOPPED_LOOKS = 4
+"""So many looks in a row find it stopped before it is replaced: looks and not seconds, as this launcher may have been
+stopped as well. One that a debugger holds is somebody's work and left to it."""
 FAILURES_LIMIT = 4
 """Starts in a row without an answer, before there ever was one, after which it is of no use."""
 LAST_WORDS_BYTES = 16 * 1024
@@ -131,9 +136,13 @@ class ControlPlane:
             self._answered = False
             found = self._found()
             pidfd = self._pidfd = found if found is not None else self._started(await self._output())
-            look = asyncio.get_running_loop().create_task(self._tell_answer())
-            await _ended(pidfd)
-            look.cancel()
+            looks = [self._tell_answer(), self._replace_when_stopped(pidfd)]
+            tasks = [asyncio.get_running_loop().create_task(look) for look in looks]
+            try:
+                await _ended(pidfd)
+            finally:
+                for task in tasks:
+                    task.cancel()
             code = self._reaped_code()
             self._forget()
             log.event("control_plane_ended", exit_code=code)
@@ -240,6 +249,17 @@ class ControlPlane:
             await asyncio.sleep(ANSWER_POLL_S)
         self._answered = True
         self._on_answer()
+
+    async def _replace_when_stopped(self, pidfd: int) -> None:
+        pid, looks = kernel.pid_of(pidfd), 0
+        while looks < STOPPED_LOOKS:
+            await asyncio.sleep(STOPPED_LOOK_S)
+            stat = kernel.stat_of(pid)
+            looks = looks + 1 if stat is not None and stat.is_stopped_by_signal else 0
+        stopped_s = STOPPED_LOOK_S * (STOPPED_LOOKS - 1)
+        sentence = f"process {pid} has been stopped by a signal for {stopped_s:g} s: it is killed, and started again"
+        log.event("control_plane_stopped", pid=pid, sentence=sentence)
+        kernel.send(pidfd, signal.SIGKILL)
 
     def _reaped_code(self) -> int | None:
         """Exit code; None after a signal, or where it is not our child."""

@@ -75,6 +75,12 @@ def open_pidfd(pid: int) -> int | None:
         return None
 
 
+def pid_of(pidfd: int) -> int:
+    """The pid of the process behind a pidfd; not positive once it is reaped."""
+    text = (_PROC / "self" / "fdinfo" / str(pidfd)).read_text()
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("Pid:")), 0)
+
+
 def send(pidfd: int, number: int) -> None:
     """Signal the process behind a pidfd; one that is gone, or has become another user's, is no error.
 
@@ -137,6 +143,11 @@ class ProcessStat:
     def is_stopped(self) -> bool:
         """Whether a signal or a debugger holds it."""
         return self.state in ("T", "t")
+
+    @property
+    def is_stopped_by_signal(self) -> bool:
+        """Whether it waits for SIGCONT: what a debugger holds does not."""
+        return self.state == "T"
 
     @property
     def is_running(self) -> bool:
