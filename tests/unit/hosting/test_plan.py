@@ -23,6 +23,8 @@ def test_targets_are_chosen_by_name_list_or_all_in_the_hosts_order():
     assert names("all") == ["restart_policy", "rendezvous", "log_aggregator"]
     assert names("rendezvous,restart_policy") == names("rendezvous", "restart_policy") == names("all")[:2]
     assert names("rendezvous") == ["rendezvous"]
+    for target in TARGETS:
+        assert chosen_targets(["all"], [target]) == (target,), "who knows one service serves it, whatever it stands for"
     with pytest.raises(UsageError, match="did you mean 'restart_policy'"):
         names("restart-policy")
     with pytest.raises(UsageError, match="is empty"):

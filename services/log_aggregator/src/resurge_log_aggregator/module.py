@@ -35,7 +35,7 @@ class LogAggregatorModule:
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add the servicer."""
-        servicer = LogAggregatorServicer(self.book, self._settings.window_mib * MIB)
+        servicer = LogAggregatorServicer(self.book, self._settings.window_mib * MIB, self._targets.key_of)
         logs_pb2_grpc.add_LogAggregatorServiceServicer_to_server(servicer, server)
         of_others = NvrxServicer(self.book, self._targets)
         log_aggregation_pb2_grpc.add_LogAggregationServiceServicer_to_server(of_others, server)

@@ -8,9 +8,8 @@ a stream broke is not sent again. What came is durable when the stream is answer
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,7 @@ from resurge_libs.core.refusals import BadRequest, RpcProblem
 from resurge_log_aggregator.book import Book, Places
 from resurge_log_aggregator.core.model import BlockHead, LogKey, LogKind, SourceKey, SourceState
 from resurge_log_aggregator.names import BadPath, application_key, confined
-
-PARTIAL_MAX = 1024 * 1024
-"""Of a line without an end; a longer one is broken."""
-_RANK = re.compile(rb" *(\d{1,9}): ")
+from resurge_log_aggregator.nvrx_lines import UNNAMED, ClientFile, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +52,11 @@ class NvrxServicer(log_aggregation_pb2_grpc.LogAggregationServiceServicer):
     def __init__(self, book: Book, targets: Targets) -> None:
         self._book, self._targets = book, targets
         self._streams = 0
+        self._numbers = Numbers()
 
     async def StreamLogs(self, request_iterator: AsyncIterator[pb.LogChunk], context: Any) -> pb.StreamResponse:
         """Append what comes; answer when it is durable."""
-        stream = NvrxStream(self._book, self._targets)
+        stream = NvrxStream(self._book, self._targets, self._numbers)
         self._streams += 1
         self._book.listen(stream)
         try:
@@ -81,11 +78,9 @@ class NvrxServicer(log_aggregation_pb2_grpc.LogAggregationServiceServicer):
 class NvrxStream:
     """One client's stream; to the book it is a sender like any other."""
 
-    def __init__(self, book: Book, targets: Targets) -> None:
-        self._book, self._targets = book, targets
-        self._files: dict[tuple[str, str], _File] = {}
-        self._number = time.time_ns()
-        """Told apart from every other stream by it."""
+    def __init__(self, book: Book, targets: Targets, numbers: Numbers) -> None:
+        self._book, self._targets, self._numbers = book, targets, numbers
+        self._files: dict[tuple[str, str], ClientFile] = {}
         self._moved = asyncio.Event()
         self.bytes_received = 0
 
@@ -108,36 +103,35 @@ class NvrxStream:
         file = self._files.get((chunk.node_id, chunk.file_path))
         if file is None:
             key = await asyncio.to_thread(self._targets.key_of, chunk.file_path)
-            file = self._files[(chunk.node_id, chunk.file_path)] = _File(key, chunk.node_id or "unnamed")
+            file = ClientFile(key, chunk.node_id or UNNAMED, self._numbers.next())
+            self._files[(chunk.node_id, chunk.file_path)] = file
         await self._book.room()
         self.bytes_received += len(chunk.data)
         for rank, text in file.runs(chunk.data):
             await self._put(file, rank, text)
 
-    async def _put(self, file: _File, rank: int, text: bytes) -> None:
+    async def _put(self, file: ClientFile, rank: int, text: bytes) -> None:
         if rank not in file.sent:
             await self._book.open_source(self._key(file, rank), 0, self)
             file.sent[rank] = 0
         self._append(file, rank, text)
 
-    def _append(self, file: _File, rank: int, text: bytes, ends: bool = False) -> None:
+    def _append(self, file: ClientFile, rank: int, text: bytes, ends: bool = False) -> None:
         at = file.sent[rank]
         head = BlockHead(at, len(text), len(text), text.count(b"\n"), ends)
         file.sent[rank] = at + len(text)
         self._book.take(self._key(file, rank), head, text, time.time())
 
-    def _key(self, file: _File, rank: int) -> SourceKey:
+    def _key(self, file: ClientFile, rank: int) -> SourceKey:
         of = file.of
-        return SourceKey(of.kind, of.attempt, of.cycle, 0, rank, file.node, self._number, of.name)
+        return SourceKey(of.kind, of.attempt, of.cycle, 0, rank, file.node, file.number, of.name)
 
     def finish(self) -> None:
         """No more will come: the last line of each file gets its end."""
         for file in self._files.values():
-            rest, file.partial = file.partial, b""
             for rank in file.sent:
-                text = rest + b"\n" if rest and rank == file.rank else b""
-                self._append(file, rank, text, ends=True)
-            file.sent = {}
+                self._append(file, rank, file.rest(rank), ends=True)
+            file.sent, file.partial = {}, b""
 
     async def durable(self) -> None:
         """Wait until all that came is durable."""
@@ -145,48 +139,3 @@ class NvrxStream:
         while any(self._book.is_pending(key) for key in keys):
             self._moved.clear()
             await self._moved.wait()
-
-
-class _File:
-    """One file as one client writes it."""
-
-    def __init__(self, of: LogKey, node: str) -> None:
-        self.of, self.node = of, node
-        self.sent: dict[int, int] = {}
-        """Bytes of each rank so far."""
-        self.known: set[int] = set()
-        self.partial = b""
-        self.rank = 0
-        """Of the last line: a line without a rank of its own belongs to it."""
-
-    def runs(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """The whole lines, those of one rank that stand together as one; an unfinished line is kept."""
-        data, self.partial = self.partial + data, b""
-        cut = data.rfind(b"\n") + 1
-        if len(data) - cut > PARTIAL_MAX:
-            data, cut = data + b"\n", len(data) + 1
-        text, self.partial = data[:cut], data[cut:]
-        if text:
-            for run in self._ranked(text) if self.of.kind is not LogKind.LAUNCHER else ((0, text),):
-                self.known.add(run[0])
-                yield run
-        if self.partial and not self.known:  # it will need somebody to belong to at the end
-            self.known.add(self.rank)
-            yield self.rank, b""
-
-    def _ranked(self, text: bytes) -> Iterator[tuple[int, bytes]]:
-        first = _RANK.match(text)
-        if first is not None and text.count(b"\n" + first[0]) == text.count(b"\n") - 1:
-            self.rank = int(first[1])
-            yield self.rank, text
-            return
-        run: list[bytes] = []
-        for line in text.split(b"\n")[:-1]:
-            found = _RANK.match(line)
-            rank = self.rank if found is None else int(found[1])
-            if run and rank != self.rank:
-                yield self.rank, b"\n".join(run) + b"\n"
-                run = []
-            self.rank = rank
-            run.append(line)
-        yield self.rank, b"\n".join(run) + b"\n"

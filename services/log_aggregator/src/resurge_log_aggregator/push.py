@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol
 
 import grpc.aio
@@ -20,7 +20,7 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.errors import because_to_proto
 from resurge_log_aggregator import wire
 from resurge_log_aggregator.book import Listener
-from resurge_log_aggregator.core.model import BlockHead, SourceKey, SourceState
+from resurge_log_aggregator.core.model import BlockHead, LogKey, SourceKey, SourceState
 
 HELLO_LIMIT_S = 10.0
 SOURCES_MAX = 65_536
@@ -60,8 +60,9 @@ class Taker(Protocol):
 class PushStream:
     """One sender, from its first message to its end."""
 
-    def __init__(self, taker: Taker, window_bytes: int) -> None:
-        self._taker, self._window_bytes = taker, window_bytes
+    def __init__(self, taker: Taker, window_bytes: int, named: Callable[[str], LogKey] | None = None) -> None:
+        """`named` says which file a path is, for clients of another contract; asked on a thread."""
+        self._taker, self._window_bytes, self._named = taker, window_bytes, named
         self._carries_many = False
         self._over: set[int] = set()
         """Numbers whose source is durable to its end."""
@@ -193,17 +194,38 @@ class PushStream:
                 self._refuse_source(opened.number, Overloaded(SOURCE_AGAIN_S, "sources of one leaf"))
                 return
             raise BadRequest.of("open", f"no more than {SOURCES_MAX} sources go over one stream at a time")
+        if self._carries_many and self._named is not None and opened.source.kind == logs_pb2.LOG_KIND_OTHER:
+            self._apart(self._open_named(opened, self._named))
+            return
         key, world_size = wire.source_of(opened)
-        self._over.discard(self._numbers.get(key, 0))
-        self._keys[opened.number] = key
-        self._numbers[key] = opened.number
+        self._opened(opened.number, key)
         if not self._carries_many:
             await self._taker.open_source(key, world_size, self)
             return
         # a file that cannot be opened now holds up its own sources only, not those of every other node
-        opening = asyncio.create_task(self._open_apart(opened.number, key, world_size))
+        self._apart(self._open_apart(opened.number, key, world_size))
+
+    def _opened(self, number: int, key: SourceKey) -> None:
+        self._over.discard(self._numbers.get(key, 0))
+        self._keys[number] = key
+        self._numbers[key] = number
+
+    def _apart(self, work: Coroutine[Any, Any, None]) -> None:
+        opening = asyncio.create_task(work)
         self._openings.add(opening)
         opening.add_done_callback(self._openings.discard)
+
+    async def _open_named(self, opened: logs_pb2.OpenSource, named: Callable[[str], LogKey]) -> None:
+        """Which file it is the file system says, which may hang: no block comes before the answer."""
+        try:
+            wire.check_named(opened.source.node_id, opened.source.file_path)
+            of = await asyncio.to_thread(named, opened.source.file_path)
+            key = wire.named_source_of(opened, of)
+        except RpcProblem as problem:
+            self._refuse_source(opened.number, problem)
+            return
+        self._opened(opened.number, key)
+        await self._open_apart(opened.number, key, 0)
 
     async def _open_apart(self, number: int, key: SourceKey, world_size: int) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc.aio
@@ -31,13 +31,13 @@ WAIT_RESERVE_S = 0.1
 class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
     """The contract's calls, one method each."""
 
-    def __init__(self, book: Book, window_bytes: int) -> None:
-        self._book, self._window_bytes = book, window_bytes
+    def __init__(self, book: Book, window_bytes: int, key_of: Callable[[str], LogKey] | None = None) -> None:
+        self._book, self._window_bytes, self._key_of = book, window_bytes, key_of
 
     async def Push(
         self, request_iterator: AsyncIterator[pb.PushRequest], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.PushResponse]:
-        async for answer in PushStream(self._book, self._window_bytes).answers(request_iterator):
+        async for answer in PushStream(self._book, self._window_bytes, self._key_of).answers(request_iterator):
             yield answer
 
     async def Tail(self, request: pb.TailRequest, context: grpc.aio.ServicerContext) -> AsyncIterator[pb.TailResponse]:

@@ -15,6 +15,7 @@ from resurge_log_aggregator.core.model import BlockHead, LogKey, LogKind, LogSta
 
 PROTOCOL_VERSION = 1
 NAME_BYTES_MAX = 256
+PATH_BYTES_MAX = 4_096
 MISSING_MAX = 1_000
 KINDS = {logs_pb2.LOG_KIND_APPLICATION: LogKind.APPLICATION, logs_pb2.LOG_KIND_LAUNCHER: LogKind.LAUNCHER}
 CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -49,6 +50,20 @@ def source_of(opened: logs_pb2.OpenSource) -> tuple[SourceKey, int]:
         kind, source.attempt, source.cycle, source.generation, source.rank, source.node_id, source.incarnation
     )
     return key, source.world_size
+
+
+def named_source_of(opened: logs_pb2.OpenSource, of: LogKey) -> SourceKey:
+    """A source that a client of another contract named by a path, which is that of `of`. Raises BadRequest."""
+    source = opened.source
+    check_named(source.node_id, source.file_path)
+    return SourceKey(of.kind, of.attempt, of.cycle, 0, source.rank, source.node_id, source.incarnation, of.name)
+
+
+def check_named(node: str, path: str) -> None:
+    """Raises BadRequest for what no source may be called."""
+    _check_name("open.source.node_id", node)
+    if len(path.encode()) > PATH_BYTES_MAX:
+        raise BadRequest.of("file_path", f"must be no longer than {PATH_BYTES_MAX} bytes")
 
 
 def kind_of(number: int) -> LogKind:
@@ -87,6 +102,7 @@ def source_to_proto(key: SourceKey, world_size: int) -> logs_pb2.Source:
         rank=key.rank,
         world_size=world_size,
         incarnation=key.incarnation,
+        file_path=key.name,
     )
 
 

@@ -142,7 +142,8 @@ def chosen_targets(names: Iterable[str], known: Sequence[Target]) -> tuple[Targe
             raise UsageError("--targets", f"there is no service {name!r}", hint)
     if not wanted:
         raise UsageError("--targets", "is empty", f"known are {', '.join(choices)}")
-    chosen = tuple(target for target in known if target.name in wanted or (ALL in wanted and not target.stands_alone))
+    of_all = known if len(known) == 1 else [target for target in known if not target.stands_alone]
+    chosen = tuple(target for target in known if target.name in wanted or (ALL in wanted and target in of_all))
     alone = next((target.name for target in chosen if target.stands_alone), None)
     if alone is not None and len(chosen) > 1:
         raise UsageError("--targets", f"{alone} stands in for another service", "run it in a process of its own")

@@ -21,4 +21,7 @@ class LeafSettings(ServiceSettings):
     leaf_queue_mib: Annotated[int, Gt(0), "Text that may wait here for the root; above it senders wait."] = 64
     leaf_queue_blocks: Annotated[int, Ge(64), "Blocks that may wait here for the root; above it senders wait."] = 16_384
     leaf_gather_s: Annotated[float, Ge(0), "How long a few lines wait for those of other nodes to travel with."] = 0.01
+    leaf_nvrx_without_token: Annotated[
+        bool, "Take lines of clients of NVIDIA's extension without the job's token: from whoever reaches the port."
+    ] = False
     leaf_stop_limit_s: Annotated[float, Ge(0), "How long a graceful end waits for senders and the root."] = 60.0

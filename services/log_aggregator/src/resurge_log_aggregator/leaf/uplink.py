@@ -41,6 +41,7 @@ class Uplink:
         self._links = Links(Bounds(settings.leaf_queue_mib * MIB, settings.leaf_queue_blocks))
         self._senders: set[Listener] = set()
         self._gone, self._wake, self._room = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._is_found = asyncio.Event()
         self._is_up = False
         self._trouble, self._lost = "", ""
         self._task: asyncio.Task[None] | None = None
@@ -107,6 +108,15 @@ class Uplink:
         """Wait until more may be read."""
         await self._room.wait()
 
+    async def found(self) -> None:
+        """Wait until the root is there."""
+        await self._is_found.wait()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the root is there, and nothing keeps it from writing."""
+        return self._is_up and not self._trouble
+
     def root_channel(self) -> grpc.aio.Channel:
         """The way to the root. Raises Unready while there is none."""
         if self.channel is None:
@@ -153,6 +163,7 @@ class Uplink:
     def _found(self, channel: grpc.aio.Channel, call: Any) -> asyncio.Task[None]:
         self.channel, self._lost, self._is_up = channel, "", True
         self._room.set()
+        self._is_found.set()
         log.event("log_root_found", root=str(self._root))
         return asyncio.get_running_loop().create_task(self._pass_on(call))
 
@@ -191,6 +202,7 @@ class Uplink:
     def _let_go(self) -> None:
         """Without the root nobody is served."""
         self.channel, self._is_up, self._trouble = None, False, ""
+        self._is_found.clear()
         self._links.clear()
         self._room.set()
         for sender in self._senders:

@@ -24,7 +24,7 @@ LOG_KIND_LAUNCHER: LogKind
 LOG_KIND_OTHER: LogKind
 
 class Source(_message.Message):
-    __slots__ = ("kind", "node_id", "attempt", "generation", "cycle", "rank", "world_size", "incarnation")
+    __slots__ = ("kind", "node_id", "attempt", "generation", "cycle", "rank", "world_size", "incarnation", "file_path")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class Source(_message.Message):
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    FILE_PATH_FIELD_NUMBER: _ClassVar[int]
     kind: LogKind
     node_id: str
     attempt: int
@@ -41,7 +42,8 @@ class Source(_message.Message):
     rank: int
     world_size: int
     incarnation: int
-    def __init__(self, kind: _Optional[_Union[LogKind, str]] = ..., node_id: _Optional[str] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., cycle: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    file_path: str
+    def __init__(self, kind: _Optional[_Union[LogKind, str]] = ..., node_id: _Optional[str] = ..., attempt: _Optional[int] = ..., generation: _Optional[int] = ..., cycle: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., incarnation: _Optional[int] = ..., file_path: _Optional[str] = ...) -> None: ...
 
 class PushHello(_message.Message):
     __slots__ = ("protocol_version", "job_id", "sender", "carries_many")
