@@ -1,11 +1,13 @@
 """How soon ranks that restart in place reduce again, and what a hundred restarts leave behind, on real gloo processes.
 
-    python -m tests.bench.inprocess [--rounds 3] [--ranks 8] [--restarts 100]
+    python -m tests.bench.inprocess [--rounds 7] [--ranks 8] [--restarts 100]
 
 `restart_s`: eight ranks under one launcher, one is killed while the others wait for another one in a collective; from
 the kill to the last survivor's next all-reduce. `kills_s` has every kill of the rounds, of smaller worlds too.
 `rss_growth_mib`: what one rank's memory has grown by over the restarts after the first ten, with its descriptors and
-threads. The last line is one JSON object. Holds the target.
+threads. `peer_restart_s`: the same kill under the published package's wrapper (inprocess_peer.py), a round of each in
+turn, with an abort for gloo lent to it and short intervals; `peer_defaults_s`: with its own intervals;
+`peer_own_abort_s`: one try with its own abort. The last line is one JSON object. Holds the target.
 """
 
 from __future__ import annotations
@@ -25,12 +27,16 @@ from pathlib import Path
 
 from resurge_launcher.pages import remove_pages
 from resurge_libs.testing import NeverHappened, wait_until
+from tests.bench.inprocess_peer import Aborts, Pace
+from tests.bench.inprocess_peer import killed as peer_killed
+from tests.bench.peers import Peer, PeerMissing, find_or_make
 from tests.integration.launcher.launching import end_control_plane
 
 TARGET_S = 0.5
 KILLS_A_ROUND = 3
 WARM_RESTARTS = 10
 START_S = 90.0
+OWN_ABORT_S = 30.0
 PROGRAM = """
 import os, resource, sys, threading, time
 import torch, torch.distributed as dist
@@ -144,23 +150,66 @@ def raised(ranks: int, restarts: int) -> dict[str, float | None]:
     return {**grown, "raise_restart_s": round(took_s, 3), "restarts": reached}
 
 
+def _peer() -> tuple[Peer | None, str]:
+    try:
+        return find_or_make(), ""
+    except PeerMissing as why:
+        return None, str(why)
+
+
+def _median(took_s: list[float | None]) -> float | None:
+    """Of those that came back; None where most have not."""
+    known = [s for s in took_s if s is not None]
+    return round(statistics.median(known), 3) if 2 * len(known) > len(took_s) else None
+
+
+def _rounds(options: argparse.Namespace, peer: Peer | None) -> dict[str, object]:
+    """The kills of all rounds: ours, then the peer's at both paces, so that all meet the same machine."""
+    kills: list[list[float]] = []
+    peers: dict[Pace, list[float | None]] = {pace: [] for pace in Pace}
+    for number in range(options.rounds):
+        kills.append(killed(options.ranks))
+        if peer is not None:
+            for pace, took_s in peers.items():
+                took_s.append(peer_killed(peer, options.ranks, Aborts.CUT, pace))
+        shown = {pace.value: took_s[-1:] for pace, took_s in peers.items()}
+        print(f"round {number + 1}: ours {[round(s, 3) for s in kills[-1]]} s, the peer {shown}", flush=True)
+    own = peer_killed(peer, options.ranks, Aborts.OWN, Pace.SHORT, OWN_ABORT_S) if peer is not None else None
+    return {
+        "restart_s": round(statistics.median(row[0] for row in kills), 3),
+        "kills_s": [[round(s, 3) for s in row] for row in kills],
+        "peer_restart_s": _median(peers[Pace.SHORT]) if peers[Pace.SHORT] else None,
+        "peer_defaults_s": _median(peers[Pace.DEFAULT]) if peers[Pace.DEFAULT] else None,
+        "peer_kills_s": {pace.value: [s and round(s, 3) for s in took_s] for pace, took_s in peers.items()},
+        "peer_own_abort_s": own and round(own, 3),
+    }
+
+
+def _notes(peer: Peer | None, why: str) -> dict[str, str]:
+    if peer is None:
+        return {"peer_restart_s": f"not measured: {why}"}
+    return {
+        "peer_restart_s": "its wrapper with an abort that cuts gloo's connections lent to it, all intervals 100 ms",
+        "peer_defaults_s": "the same at the intervals it has by itself",
+        "peer_own_abort_s": f"its own abort; null: the survivors were not together again within {OWN_ABORT_S:g} s",
+    }
+
+
 def main() -> int:
     """Measures; 1 when the target is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.inprocess")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--restarts", type=int, default=100)
     options = parser.parse_args()
     load = os.getloadavg()[0]
-    kills = [killed(options.ranks) for _ in range(options.rounds)]
+    peer, why = _peer()
     found: dict[str, object] = {
-        "restart_s": round(statistics.median(row[0] for row in kills), 3),
-        "kills_s": [[round(s, 3) for s in row] for row in kills],
+        **_rounds(options, peer),
         **(raised(4, options.restarts) if options.restarts else {}),
-        "peer_restart_s": None,
         "load": round(load, 1),
         "cores": os.cpu_count(),
-        "notes": {"peer_restart_s": "not measured: its wrapper cannot abort a collective over gloo"},
+        "notes": _notes(peer, why),
     }
     is_met = float(str(found["restart_s"])) <= TARGET_S
     if not is_met:

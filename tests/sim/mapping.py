@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import assert_never
 
 from resurge_launcher.core import goals as lm
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import muster_state as lms
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_libs.core.ids import Generation, IncidentId
 from resurge_libs.core.refusals import (
@@ -17,6 +19,7 @@ from resurge_libs.core.refusals import (
     WrongJob,
 )
 from resurge_rendezvous.core import model as rm
+from resurge_rendezvous.core import muster_values as rms
 from tests.sim.timeline import Clock
 
 
@@ -62,7 +65,16 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
             seen.draining.told,
         ),
         aborts=tuple(rm.AbortNotice(a.rank, a.number, a.phase, a.left_s) for a in seen.aborts),
+        muster=None if seen.muster is None else _report(seen.muster),
     )
+
+
+def _report(seen: lms.MusterReport) -> rms.MusterReport:
+    acted = rms.MusterOrder(
+        seen.acted.number, rms.MusterKind(seen.acted.kind), seen.acted.iteration, seen.acted.members
+    )
+    values = {item.name: getattr(seen, item.name) for item in fields(seen)}
+    return rms.MusterReport(**{**values, "acted": acted})
 
 
 def desired(told: rm.Desired) -> h.DesiredReceived:
@@ -89,6 +101,13 @@ def _goal(goal: rm.Goal) -> lm.Goal:
                 store_is_served=goal.store_is_served,
                 stop=None if goal.stop is None else lm.StopOrder(lm.StopPhase(goal.stop.phase.value), goal.stop.step),
                 aborts=tuple(AbortNotice(a.rank, a.number, a.phase, a.left_s) for a in goal.aborts),
+                muster=lms.MusterOrder(
+                    goal.muster.number,
+                    goal.muster.kind.value,
+                    goal.muster.iteration,
+                    goal.muster.members,
+                    goal.muster.sentence,
+                ),
             )
         case rm.Down():
             return lm.DownGoal(

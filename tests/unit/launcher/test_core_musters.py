@@ -7,7 +7,7 @@ from signal import SIGKILL
 import pytest
 
 from resurge_launcher.core import happenings as h
-from resurge_launcher.core.muster_state import MusterHeard, MusterTell
+from resurge_launcher.core.muster_state import MusterEvict, MusterHeard, MusterTell
 from resurge_launcher.core.readings import Milestone, MilestoneKind, PageReading
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.reasons import Reason
@@ -158,10 +158,33 @@ def test_who_does_not_come_back_in_time_is_at_fault_and_the_launcher_restarts():
     say(n, 1, "join", 1)
     n.move(LIMIT_S - 0.1)
     assert n.phase == "Running"
+    assert of(n.move(0.2), MusterEvict) == [MusterEvict(G1, (0,))], "the other one goes on without it"
+    assert n.phase == "Running"
+    n.move(LIMIT_S - 0.3)
+    assert n.phase == "Running"
     fresh = n.move(0.2)
-    assert n.phase == "TearingDown"
+    assert n.phase == "TearingDown", "it cannot be ended"
     observed = of(fresh, h.SendObserved)[0].observed
     assert [(f.rank, f.because.code) for f in observed.faults] == [(0, Reason.WORKER_HUNG)]
+
+
+def test_who_does_not_come_back_in_time_is_ended_and_gone_on_without():
+    n = running()
+    say(n, 1, "broken")
+    say(n, 1, "join", 1)
+    n.move(LIMIT_S + 0.1)
+    fresh = n.exits(0, signal=SIGKILL)
+    assert told(fresh) == [("start", 1, (1,))]
+    (shown,) = of(fresh, h.TellFault)
+    assert (shown.rank, shown.because.code) == (0, Reason.WORKER_HUNG), "people are told why it was ended"
+
+
+def test_who_does_not_come_back_in_time_is_at_fault_where_too_few_would_be_left():
+    n = running(min_world=2)
+    say(n, 1, "broken")
+    say(n, 1, "join", 1)
+    fresh = n.move(LIMIT_S + 0.1)
+    assert n.phase == "TearingDown" and not of(fresh, MusterEvict)
 
 
 def test_a_world_on_several_nodes_is_left_to_the_launchers():

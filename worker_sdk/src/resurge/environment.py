@@ -36,6 +36,9 @@ DEFAULT_FENCE_WAIT_S = 30.0
 TRACEPARENT = "TRACEPARENT"
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
+MASTER_ADDR = "MASTER_ADDR"
+MASTER_PORT = "MASTER_PORT"
+"""The store of the generation, of which every worker is a client where the launcher has one served."""
 RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 REFIT_HOLD_FILE = "NRL_REFIT_HOLD_FILE"
@@ -63,6 +66,8 @@ class WorkerEnvironment:
     fence_wait_s: float = DEFAULT_FENCE_WAIT_S
     traceparent: str = ""
     error_file: str = ""
+    master_addr: str = ""
+    master_port: int = 0
     limits: GivenLimits = field(default_factory=GivenLimits)
 
 
@@ -81,6 +86,8 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
         fence_wait_s=_seconds(found, FENCE_WAIT_S, DEFAULT_FENCE_WAIT_S),
         traceparent=found.get(TRACEPARENT, ""),
         error_file=found.get(ERROR_FILE, ""),
+        master_addr=found.get(MASTER_ADDR, ""),
+        master_port=_whole(found, MASTER_PORT, 0),
         limits=_limits(found),
     )
 

@@ -27,6 +27,8 @@ class Answer:
     sentence: str = ""
     members: tuple[int, ...] = ()
     """The ranks that were started with and live, in their order."""
+    number: int = 0
+    """With a start: names it, where its ranks are on several nodes; else 0."""
 
     def encoded(self) -> bytes:
         """As it goes over the socket, its length before it."""
@@ -60,6 +62,7 @@ def _answer(payload: bytes) -> Answer:
     try:
         found = json.loads(payload)
         members = tuple(int(rank) for rank in found["members"])
-        return Answer(str(found["kind"]), int(found["iteration"]), str(found["sentence"]), members)
+        number = int(found.get("number", 0))
+        return Answer(str(found["kind"]), int(found["iteration"]), str(found["sentence"]), members, number)
     except (ValueError, KeyError, TypeError) as error:
         raise FrameError(f"the answer is none: {error!r}") from error

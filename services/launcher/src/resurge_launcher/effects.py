@@ -12,7 +12,7 @@ from typing import Protocol, assert_never
 from resurge_launcher import gpu_memory
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
-from resurge_launcher.core.muster_state import MusterTell
+from resurge_launcher.core.muster_state import MusterEvict, MusterTell
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.gpu_memory import GpuMemoryReader
@@ -87,8 +87,8 @@ class Effects:
                 self._hands.upward.observed(observed, beats)
             case h.SpawnWorkers():
                 self._spawn(action)
-            case h.SignalWorkers(generation, signal):
-                self._signal(generation, signal)
+            case h.SignalWorkers() | MusterEvict():
+                self._signal(action)
             case h.SweepStrays(generation, signal):
                 self._hands.strays.sweep(signal, partial(self._swept, generation))
             case h.ReserveStore():
@@ -191,14 +191,18 @@ class Effects:
             log.event("cold_start", reason=cold.because.code, sentence=cold.because.sentence)
             return None
 
-    def _signal(self, generation: int, signal: int) -> None:
+    def _signal(self, action: h.SignalWorkers | MusterEvict) -> None:
+        generation, team = action.generation, self._team_of(action.generation)
+        if isinstance(action, MusterEvict):
+            if team is not None:
+                team.end(action.local_ranks)
+            return
         if self._ordered is not None and self._ordered.generation == generation:
             run, self._ordered = self._ordered, None
             because = Because(Reason.WORKER_START_FAILED, "the workers are no longer wanted; none was started")
             self._hands.post(h.SpawnFailed(run.generation, because))
-        team = self._team_of(generation)
         if team is not None:
-            team.signal(signal)
+            team.signal(action.signal)
 
     def _exited(self, team: Team, local_rank: int, worker: WorkerProcess) -> None:
         assert worker.status is not None, "only a reaped worker has ended"

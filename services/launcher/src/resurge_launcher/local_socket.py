@@ -108,7 +108,7 @@ class LocalSocket:
     def order(self, order: OrderAbort | MusterTell) -> None:
         """Have all listeners of a generation abort, or tell those that restart in place; never waits for one."""
         if isinstance(order, MusterTell):
-            answer = Answer(order.kind, order.iteration, order.sentence[:TEXT_LIMIT], order.members)
+            answer = Answer(order.kind, order.iteration, order.sentence[:TEXT_LIMIT], order.members, order.number)
             told = _written(self._mustered, order.generation, answer.encoded())
             log.event("mustered", generation=order.generation, what=order.kind, iteration=order.iteration, told=told)
             return

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from signal import SIGKILL
 
 from resurge.page import stacks_path
 from resurge_launcher.core.goals import RunGoal
@@ -187,6 +188,12 @@ class Team:
         """Signal the process groups of all that live."""
         for worker in self._workers.values():
             worker.signal_group(number)
+
+    def end(self, local_ranks: Sequence[int]) -> None:
+        """KILL the process groups of some workers."""
+        for local_rank, worker in self._workers.items():
+            if local_rank in local_ranks:
+                worker.signal_group(SIGKILL)
 
     def error_of(self, local_rank: int) -> str:
         """What the worker wrote into its error file, in few lines; empty where it wrote none."""

@@ -15,6 +15,7 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunGoal, StopOrder, StopPhase
+from resurge_launcher.wire_musters import order_of, report_to_proto
 from resurge_libs.core.end_cause import end_cause_named
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -111,6 +112,8 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
         proto.progress.CopyFrom(_progress_to_proto(observed.progress))
     for notice in observed.aborts:
         proto.aborts.add(rank=notice.rank, number=notice.number, phase=notice.phase, left=duration(notice.left_s))
+    if observed.muster is not None:
+        proto.muster.CopyFrom(report_to_proto(observed.muster))
     if observed.draining != NOTHING_DRAINS:
         proto.draining.CopyFrom(_draining_to_proto(observed.draining))
     return proto
@@ -238,6 +241,7 @@ def _run(run: attach_pb2.Run) -> RunGoal:
             AbortNotice(Rank(one.rank), one.number, one.phase, max(0.0, one.left.ToNanoseconds() / NS))
             for one in run.aborts
         ),
+        muster=order_of(run.muster) if run.HasField("muster") else None,
     )
 
 

@@ -42,6 +42,7 @@ from resurge_rendezvous.core.model import (
 )
 from resurge_rendezvous.wire_aborts import aborts_of
 from resurge_rendezvous.wire_drain import draining_of
+from resurge_rendezvous.wire_musters import muster_of
 
 MAX_NAME_BYTES = 256
 MAX_PATH_BYTES = 4_096
@@ -91,11 +92,9 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
     """The introduction in a stream's first message. Raises BadRequest or VersionMismatch."""
     if not observed.HasField("hello"):
         raise BadRequest.of("observed.hello", "is missing; the first message of a stream introduces the launcher")
-    hello = observed.hello
+    hello, wrong, at = observed.hello, Violations(), "observed.hello"
     if hello.protocol_version != PROTOCOL_VERSION:  # before all else: another version's fields mean other things
         raise VersionMismatch(hello.protocol_version, PROTOCOL_VERSION)
-    wrong = Violations()
-    at = "observed.hello"
     wrong.name(f"{at}.node_id", hello.node_id, MAX_NAME_BYTES)
     for name in ("boot_id", "host", "domain", "address", "machine_id", "log_root", "log_prefix"):
         wrong.text(f"{at}.{name}", getattr(hello, name), MAX_PATH_BYTES if "log_" in name else MAX_NAME_BYTES)
@@ -236,6 +235,7 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
         progress=_progress_of(observed, wrong, f"{at}.progress"),
         draining=draining_of(observed.draining, wrong, f"{at}.draining"),
         aborts=aborts_of(observed.aborts, wrong, f"{at}.aborts"),
+        muster=muster_of(observed, wrong, f"{at}.muster"),
     )
     wrong.check()
     return value

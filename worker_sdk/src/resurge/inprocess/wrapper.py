@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from resurge import environment
 from resurge.environment import WorkerEnvironment, read_environment
@@ -27,6 +27,7 @@ from resurge.guards.groups import Abortable
 from resurge.inprocess.assignment import Assign, shift_ranks
 from resurge.inprocess.interrupting import Attempt, RankShouldRestart
 from resurge.inprocess.line import Line, LineLost
+from resurge.inprocess.stores import Meeting
 from resurge.muster import INTERRUPT, OVER, REFUSED, START, Answer
 from resurge.worker_session import session
 
@@ -50,25 +51,27 @@ class Call:
     world_size: int
     initial_rank: int
     _attempt: Attempt
-    _store: str = ""
+    _meeting: Meeting | None = None
     _group: Any = field(default=None, repr=False)
 
     def init_process_group(self, backend: str = "gloo", timeout_s: float = 600.0) -> Any:
         """Make the default process group of this iteration, fresh, and abort it when the iteration is interrupted.
 
-        Gives the guard's group: `GlooGroup` or `TorchGroup`. Its store is a file in memory, which no rank serves.
+        Gives the guard's group: `GlooGroup` or `TorchGroup`. No rank serves its store.
         """
         import torch.distributed as distributed
 
         from resurge.guards.torch_groups import abortable, open_gloo
 
+        rank, size = self.rank, self.world_size
+        # made before the group, so that it is not cut with it
+        store = self._meeting.store(self.iteration, size, timeout_s) if self._meeting is not None else None
+
         def make() -> None:
             limit = timedelta(seconds=timeout_s)
-            if not self._store:
+            if store is None:
                 distributed.init_process_group(backend, timeout=limit)
                 return
-            store = cast(Any, distributed).FileStore(f"{self._store}-{self.iteration}", self.world_size)
-            rank, size = self.rank, self.world_size
             _arrive(store, rank, size, timeout_s)
             distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
 
@@ -151,7 +154,7 @@ class _Run:
                 _log.warning("resurge: no restart in place: %s", answer.sentence)
                 return self._alone()
             self._order = self._plan.assign(self._order, answer.members, self._plan.active_world_size or 0)
-            is_over, result, last_error = self._once(line, iteration)
+            is_over, result, last_error = self._once(line, iteration, answer.number)
             self._let_go(last_error, is_over)
             if is_over:
                 return result
@@ -171,7 +174,7 @@ class _Run:
                 raise
             return Answer(REFUSED, iteration, f"{error} (is it older than this SDK?)")
 
-    def _once(self, line: Line, iteration: int) -> tuple[bool, Any, Exception | None]:
+    def _once(self, line: Line, iteration: int, number: int) -> tuple[bool, Any, Exception | None]:
         """Whether it is over, what the function gave, and its error."""
         active = min(self._plan.active_world_size or len(self._order), len(self._order))
         rank, me = self._order.index(self._told.rank), self._told.rank
@@ -179,7 +182,7 @@ class _Run:
         if rank < active:
             environment.write_place(rank, active)
             attempt = self._attempt = Attempt(iteration)
-            result, error = self._guarded(Call(iteration, rank, active, me, attempt, self._store), line)
+            result, error = self._guarded(Call(iteration, rank, active, me, attempt, self._meeting(number)), line)
             if isinstance(error, RestartAbort):
                 line.abort(iteration, _sentence(error))
                 raise error
@@ -227,9 +230,8 @@ class _Run:
         if attempt is not None:
             attempt.interrupt(iteration, sentence)
 
-    @property
-    def _store(self) -> str:
-        return os.path.join(os.path.dirname(self._told.page), "inprocess")
+    def _meeting(self, number: int) -> Meeting:
+        return Meeting(self._told, os.path.join(os.path.dirname(self._told.page), "inprocess"), number)
 
     def _let_go(self, error: Exception | None, is_over: bool) -> None:
         """Of the groups that the iteration has made: they end with it."""

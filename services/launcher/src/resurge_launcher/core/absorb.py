@@ -228,7 +228,7 @@ def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
 
 def _bereaved(state: LauncherState, crew: Crew, record: ExitRecord, now: Instant) -> Outcome:
     """A worker has ended that the others go on without."""
-    because = crews.end_of(record)
+    because = musters.why_evicted(crew, record.rank) or crews.end_of(record)
     is_news = crew.muster is not None and record.rank not in crew.muster.lost
     crew, told = musters.bereaved(crashes.harmless(crew, record.rank), record.rank, because.sentence, now)
     tell = h.TellFault(crew.generation, because, record.rank, record)
@@ -284,11 +284,12 @@ def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant)
     soon = earliest(stops.look_at(crew), routine if hang is None or hang <= now else earliest(routine, hang))
     reason = MILESTONE if len(crew.milestones) > before else BEAT
     unjudged = (state.judge_after is not None and now < state.judge_after) or not state.control.holds(now)
-    unjudged = unjudged or crew.inspection is not None
+    unjudged = unjudged or crew.inspection is not None or musters.is_gathering(crew)
     fault = None if unjudged else crews.hung(crew, now, state.control.held_since)
     actions: tuple[h.Action, ...] = ()
     if fault is not None:
-        (crew, actions), reason = hangs.noticed(crew, fault, rules, now), fault.because
+        (seen, looks), reason = hangs.noticed(crew, fault, rules, now), fault.because
+        crew, actions = musters.hung(crew, seen, now, looks)
     return replace(state, phase=Running(crew), pages_at=soon), actions, reason
 
 
@@ -298,9 +299,10 @@ def _inspected(state: LauncherState, event: h.Inspected, now: Instant) -> Outcom
         return _late(state, f"the look at workers of generation {event.generation}")
     if crew.inspection is None or crew.inspection.is_over:
         return _late(state, f"the look at workers of generation {event.generation} was given up")
-    crew = hangs.concluded(crew, event.findings, state.control.held_since, now)
-    reason = crew.faults[-1].because if crew.faults else Because(Reason.OBSERVED, "the workers were looked at")
-    return replace(state, phase=Running(crew)), (), reason
+    seen = hangs.concluded(crew, event.findings, state.control.held_since, now)
+    reason = seen.faults[-1].because if seen.faults else Because(Reason.OBSERVED, "the workers were looked at")
+    crew, actions = musters.hung(crew, seen, now)
+    return replace(state, phase=Running(crew)), actions, reason
 
 
 def _torn_down_page(state: LauncherState, crew: Crew, now: Instant) -> Outcome:
@@ -372,14 +374,15 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
     reason = TICK
     match state.phase:
         case Running(crew):
-            crew, before = musters.overdue(crashes.over(aborts.over(crew, now), now), now), crew
-            state = state if crew is before else replace(state, phase=Running(crew))
+            before = crew
+            crew, actions = musters.overdue(crashes.over(aborts.over(crew, now), now), now)
             looks_until = hangs.due_at(crew)
             if looks_until is not None and now >= looks_until:
-                crew = hangs.concluded(crew, (), state.control.held_since, now)
-                state = replace(state, phase=Running(crew))
+                crew, more = musters.hung(crew, hangs.concluded(crew, (), state.control.held_since, now), now)
+                actions += more
+            state = state if crew is before else replace(state, phase=Running(crew))
             if state.pages_at is not None and now >= state.pages_at:
-                actions = (h.ReadPages(crew.generation),)
+                actions += (h.ReadPages(crew.generation),)
                 state = replace(state, pages_at=after(now, rules.page_interval_s))
             skew = crews.finish_skew(crew, now, rules.limits.finish_skew_limit_s)
             if skew is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from resurge_launcher.core.abort_state import AbortNotice
+from resurge_launcher.core.muster_state import MusterOrder
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.reasons import Because
@@ -53,6 +54,8 @@ class RunGoal:
     store_is_served: bool = False
     stop: StopOrder | None = None
     aborts: tuple[AbortNotice, ...] = ()
+    muster: MusterOrder | None = None
+    """None: rendezvous does not gather ranks that restart in place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from resurge_launcher.core.model import (
     Span,
     StoreOffer,
 )
-from resurge_launcher.core.muster_state import MusterHeard, MusterTell
+from resurge_launcher.core.muster_state import MusterEvict, MusterHeard, MusterReport, MusterTell
 from resurge_launcher.core.reclaim import GpuReading, Reclaim
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.end_cause import EndCause
@@ -364,6 +364,7 @@ class Observed:
     progress: CycleProgress | None = None
     draining: Draining = Draining()
     aborts: tuple[AbortNotice, ...] = ()
+    muster: MusterReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,4 +394,5 @@ Action = (
     | SendObserved
     | OrderAbort
     | MusterTell
+    | MusterEvict
 )

@@ -6,6 +6,37 @@ from dataclasses import dataclass
 
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
+from resurge_libs.core.reasons import Because
+
+
+@dataclass(frozen=True, slots=True)
+class MusterOrder:
+    """What rendezvous tells all nodes whose ranks restart in place; the newest order says all."""
+
+    number: int = 0
+    """Rises with each order of a generation; 0: nothing was ordered yet."""
+    kind: str = ""
+    iteration: int = 0
+    members: tuple[Rank, ...] = ()
+    """With a start: who takes part, on all nodes."""
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MusterReport:
+    """What rendezvous is told of this node's ranks that restart in place."""
+
+    acted: MusterOrder
+    iteration: int
+    is_running: bool
+    is_over: bool
+    joined: tuple[Rank, ...]
+    living: tuple[Rank, ...]
+    done: int
+    needed: int
+    min_world: int
+    limit_s: float
+    broken: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +60,19 @@ class Muster:
     """When those who have not joined are waited for no longer."""
     lost: tuple[Rank, ...] = ()
     """Those that have died and were gone on without."""
+    evicted: tuple[tuple[Rank, Because], ...] = ()
+    """Those that cannot follow and are ended, so that the others can go on."""
+    acted: MusterOrder | None = None
+    """With ranks on several nodes: the newest order of rendezvous that was acted upon. None: on this node only."""
+    members: tuple[Rank, ...] = ()
+    """Of the last start, on all nodes."""
+    broken: str = ""
+    """What broke the iteration before, where that was here."""
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether ranks are waited for after a break: for a while nobody is judged by anything else."""
+        return not self.is_running and not self.is_over and self.until is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +98,13 @@ class MusterTell:
     iteration: int
     sentence: str = ""
     members: tuple[Rank, ...] = ()
+    number: int = 0
+    """Of the order that it follows; 0 where the ranks of one node are alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class MusterEvict:
+    """End these workers at once: they cannot follow, and the others go on without them."""
+
+    generation: Generation
+    local_ranks: tuple[int, ...]

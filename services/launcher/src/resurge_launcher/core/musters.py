@@ -1,32 +1,40 @@
 """Ranks that restart in place: the launcher gathers those that live, so that no rank has to be trusted for it. Pure.
 
 Rules, in prose:
-1. An iteration starts when every living worker has joined it; the first one of all needs the whole world, on this node.
+1. An iteration starts when every living worker has joined it; the first one of all needs the whole world.
    Who was lost in an earlier call of the function, or has ended as it should, is not waited for in the next one.
+   Where the world is on several nodes, rendezvous gathers their reports, and starts and ends iterations (muster_lines).
 2. The first word that it is broken, or a worker's end, breaks it for all; what follows of it is a consequence.
 3. A worker that ends badly is gone on without while enough are left, and is then no fault. Else it is one as ever: the
    generation is started anew.
-4. Whoever has not joined in time is at fault: the next rung is a restart of all.
+4. Whoever has not joined in time cannot follow: it is ended, and gone on without while enough are left on this node
+   and in all. Where they are not, or it cannot be ended, it is at fault: the next rung is a restart of all.
 5. When all that were to finish have, it is over, and the ends of workers are judged as ever. So they are when a rank
    says that its error is none to go on from.
 6. Ranks that are lost or in reserve count as having reached what all others have: nobody waits for their start.
+7. A silence breaks an iteration: whoever merely waited comes to the next one. Who clearly cannot (stopped, the GIL
+   held) is ended at once. While ranks are gathered nobody is judged by silence.
 """
 
 from __future__ import annotations
 
+from resurge_launcher.core.happenings import Action
 from resurge_launcher.core.model import Alive, Awaited, Crew, ExitRecord, Fault, LauncherState, Running
-from resurge_launcher.core.muster_state import Muster, MusterHeard, MusterTell
+from resurge_launcher.core.muster_state import Muster, MusterEvict, MusterHeard, MusterOrder, MusterTell
 from resurge_launcher.core.readings import Milestone, MilestoneKind
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Instant, after
-from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.reasons import HANGS, Because, Reason
 from resurge_libs.core.values import replace
 
 JOIN, BROKEN, DONE, ABORT = "join", "broken", "done", "abort"
 START, INTERRUPT, OVER, REFUSED = "start", "interrupt", "over", "refused"
 LIMIT_MOST_S = 3600.0
+UNABLE = frozenset({Reason.WORKER_STOPPED, Reason.WORKER_GIL_HELD})
+"""Hangs that no interrupt reaches."""
 Outcome = tuple[LauncherState, tuple[MusterTell, ...], Because]
 Told = tuple[Crew, tuple[MusterTell, ...]]
+Done = tuple[Crew, tuple[Action, ...]]
 
 
 def heard(state: LauncherState, event: MusterHeard, now: Instant) -> Outcome:
@@ -43,7 +51,7 @@ def _taken(crew: Crew, event: MusterHeard, now: Instant) -> Told:
         case "join":
             return _joined(crew, event, now)
         case "broken":
-            return _broken(crew, event.iteration, f"rank {event.rank}: {event.sentence}", now)
+            return broken(crew, event.iteration, f"rank {event.rank}: {event.sentence}", now)
         case "abort":
             return _aborted(crew, event), ()
         case "reserve":
@@ -53,14 +61,14 @@ def _taken(crew: Crew, event: MusterHeard, now: Instant) -> Told:
 
 
 def _joined(crew: Crew, event: MusterHeard, now: Instant) -> Told:
-    if crew.run.world_size != len(crew.workers):
-        sentence = "the world is on several nodes: a fault is restarted from by the launchers"
-        return crew, (MusterTell(crew.generation, REFUSED, event.iteration, sentence),)
     muster = crew.muster
+    if muster is None and (sentence := _why_refused(crew)):
+        return crew, (MusterTell(crew.generation, REFUSED, event.iteration, sentence),)
     if muster is None or muster.is_over:
         limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)
         lost = muster.lost if muster is not None else ()
-        muster = Muster(event.iteration, max(1, event.needed), limit_s, lost=lost)
+        acted = muster.acted if muster is not None else MusterOrder() if _is_spread(crew) else None
+        muster = Muster(event.iteration, max(1, event.needed), limit_s, lost=lost, acted=acted)
         if not _can_suffice(crew, muster):
             muster = replace(muster, until=after(now, limit_s))
     if event.iteration != muster.iteration or muster.is_running:
@@ -68,7 +76,25 @@ def _joined(crew: Crew, event: MusterHeard, now: Instant) -> Told:
     return _gathered(crew, replace(muster, joined=muster.joined | {event.rank}))
 
 
+def _is_spread(crew: Crew) -> bool:
+    """Whether the world is on several nodes."""
+    return crew.run.world_size != len(crew.workers)
+
+
+def _why_refused(crew: Crew) -> str:
+    """Why a fault in a world on several nodes is restarted from by the launchers; empty where it need not be."""
+    if not _is_spread(crew):
+        return ""
+    if crew.run.muster is None:
+        return "the world is on several nodes, and the rendezvous service does not gather ranks"
+    if not crew.run.store_is_served:
+        return "the world is on several nodes, and rank 0 would serve their store: leave --warm on"
+    return ""
+
+
 def _gathered(crew: Crew, muster: Muster) -> Told:
+    if muster.acted is not None:
+        return replace(crew, muster=muster), ()
     living = tuple(worker.rank for worker in crew.workers if isinstance(worker.state, Alive))
     all_started = not any(isinstance(worker.state, Awaited) for worker in crew.workers)
     if not all_started or not _can_suffice(crew, muster) or not muster.joined.issuperset(living):
@@ -80,6 +106,8 @@ def _gathered(crew: Crew, muster: Muster) -> Told:
 
 def _can_suffice(crew: Crew, muster: Muster) -> bool:
     """Whether enough live, or are to, for the smallest world that goes on; the whole world does, however small."""
+    if muster.acted is not None:
+        return True  # that is judged by rendezvous
     left = sum(isinstance(worker.state, Alive | Awaited) for worker in crew.workers)
     return left >= min(muster.min_world, len(crew.workers))
 
@@ -124,12 +152,15 @@ def excused(crew: Crew) -> Crew:
     return replace(crew, milestones=(*crew.milestones, *fresh)) if fresh else crew
 
 
-def _broken(crew: Crew, iteration: int, sentence: str, now: Instant) -> Told:
+def broken(crew: Crew, iteration: int, sentence: str, now: Instant) -> Told:
+    """The crew that gathers for the next iteration, if this one runs."""
     muster = crew.muster
     if muster is None or not muster.is_running or muster.is_over or muster.iteration != iteration:
         return crew, ()
     until = after(now, muster.limit_s)
-    gathering = replace(muster, iteration=iteration + 1, is_running=False, until=until, done=frozenset())
+    gathering = replace(
+        muster, iteration=iteration + 1, is_running=False, until=until, done=frozenset(), broken=sentence
+    )
     return replace(crew, muster=gathering), (MusterTell(crew.generation, INTERRUPT, iteration, sentence),)
 
 
@@ -137,8 +168,8 @@ def _done(crew: Crew, event: MusterHeard) -> Told:
     muster = crew.muster
     if muster is None or not muster.is_running or muster.iteration != event.iteration:
         return crew, ()
-    muster = replace(muster, done=muster.done | {event.rank})
-    if len(muster.done) < event.needed:
+    muster = replace(muster, done=muster.done | {event.rank}, needed=event.needed)
+    if muster.acted is not None or len(muster.done) < event.needed:
         return replace(crew, muster=muster), ()
     over = replace(muster, is_over=True, is_running=False)
     return replace(crew, muster=over), (MusterTell(crew.generation, OVER, muster.iteration),)
@@ -149,9 +180,15 @@ def forgiven(crew: Crew, record: ExitRecord) -> ExitRecord:
     muster = crew.muster
     if muster is None or muster.is_over or record.succeeded or record.ended_by_launcher:
         return record
-    left = sum(isinstance(worker.state, Alive) and worker.rank != record.rank for worker in crew.workers)
     is_under_way = muster.is_running or muster.until is not None
-    return replace(record, forgiven=True) if is_under_way and left >= muster.min_world else record
+    return replace(record, forgiven=True) if is_under_way and _is_enough(crew, muster, {record.rank}) else record
+
+
+def _is_enough(crew: Crew, muster: Muster, without: set[Rank]) -> bool:
+    """Whether those that are left without these can go on: some of them are on this node, and enough in all."""
+    here = sum(isinstance(worker.state, Alive) and worker.rank not in without for worker in crew.workers)
+    left = here if muster.acted is None else len(set(muster.members) - set(muster.lost) - without)
+    return here > 0 and left >= muster.min_world
 
 
 def bereaved(crew: Crew, rank: Rank, sentence: str, now: Instant) -> Told:
@@ -162,7 +199,7 @@ def bereaved(crew: Crew, rank: Rank, sentence: str, now: Instant) -> Told:
         return crew, ()
     crew = replace(crew, muster=replace(muster, lost=(*muster.lost, rank), joined=muster.joined - {rank}))
     if muster.is_running:
-        return _broken(crew, muster.iteration, sentence, now)
+        return broken(crew, muster.iteration, sentence, now)
     assert crew.muster is not None
     return _gathered(crew, crew.muster)
 
@@ -172,14 +209,58 @@ def due_at(crew: Crew) -> Instant | None:
     return crew.muster.until if crew.muster is not None and not crew.muster.is_over else None
 
 
-def overdue(crew: Crew, now: Instant) -> Crew:
-    """The crew with a fault for the first rank that has not joined in time."""
+def overdue(crew: Crew, now: Instant) -> Done:
+    """The crew without those who have not joined in time, or with a fault for the first of them."""
     due, muster = due_at(crew), crew.muster
     if due is None or muster is None or now < due:
-        return crew
+        return crew, ()
     missing = [w.rank for w in crew.workers if isinstance(w.state, Alive) and w.rank not in muster.joined]
+    if not missing and muster.acted is not None:  # those of this node wait for others
+        return replace(crew, muster=replace(muster, until=after(now, muster.limit_s))), ()
     rank = min(missing, default=None)
     who = f"rank {rank} has" if rank is not None else "too few ranks have"
-    sentence = f"{who} not come to iteration {muster.iteration} in place within {muster.limit_s:g} s"
-    fault = Fault(Because(Reason.WORKER_HUNG, sentence), due, rank)
-    return replace(crew, muster=replace(muster, until=None, is_over=True), faults=(*crew.faults, fault))
+    because = Because(
+        Reason.WORKER_HUNG, f"{who} not come to iteration {muster.iteration} in place within {muster.limit_s:g} s"
+    )
+    known = {one for one, _ in muster.evicted}
+    if missing and known.isdisjoint(missing) and _is_enough(crew, muster, set(missing)):
+        return _evicted(crew, muster, missing, because, now)
+    fault = Fault(because, due, rank)
+    return replace(crew, muster=replace(muster, until=None, is_over=True), faults=(*crew.faults, fault)), ()
+
+
+def _evicted(crew: Crew, muster: Muster, ranks: list[Rank], because: Because, now: Instant) -> Done:
+    evicted = (*muster.evicted, *((rank, because) for rank in ranks))
+    until = after(now, muster.limit_s) if muster.until is not None else None
+    local = tuple(worker.local_rank for worker in crew.workers if worker.rank in ranks)
+    crew = replace(crew, muster=replace(muster, evicted=evicted, until=until))
+    return crew, (MusterEvict(crew.generation, local),)
+
+
+def why_evicted(crew: Crew, rank: Rank) -> Because | None:
+    """Why a rank was ended that could not follow; None for any other."""
+    return next((why for one, why in crew.muster.evicted if one == rank), None) if crew.muster is not None else None
+
+
+def is_gathering(crew: Crew) -> bool:
+    """Whether ranks are gathered after a break; then nobody is judged by silence."""
+    return crew.muster is not None and crew.muster.is_gathering
+
+
+def hung(before: Crew, crew: Crew, now: Instant, looks: tuple[Action, ...] = ()) -> Done:
+    """The crew after a look at silent workers: a hang that was found breaks what runs in place, and is no fault.
+
+    `looks`: what is to be done where it found none.
+    """
+    fresh, muster = crew.faults[len(before.faults) :], crew.muster
+    if muster is None or muster.is_over or not fresh or any(fault.because.code not in HANGS for fault in fresh):
+        return crew, looks
+    spared = replace(crew, faults=before.faults, inspection=None)
+    if muster.is_gathering:
+        return spared, ()
+    unable = [fault.rank for fault in fresh if fault.because.code in UNABLE and fault.rank is not None]
+    if not muster.is_running or (unable and not _is_enough(crew, muster, set(unable))):
+        return crew, ()
+    if unable:
+        return _evicted(spared, muster, unable, fresh[0].because, now)
+    return broken(spared, muster.iteration, fresh[0].because.sentence, now)

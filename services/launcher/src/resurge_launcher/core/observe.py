@@ -6,7 +6,7 @@ from dataclasses import fields
 from operator import attrgetter, is_
 from typing import assert_never
 
-from resurge_launcher.core import aborts, stops
+from resurge_launcher.core import aborts, muster_lines, stops
 from resurge_launcher.core.crew import processes
 from resurge_launcher.core.goals import ExitGoal
 from resurge_launcher.core.happenings import NodePhase, Observed
@@ -52,6 +52,7 @@ def observe(state: LauncherState) -> Observed:
         progress=crew.progress if crew is not None and _is_read(crew.progress) else None,
         draining=stops.draining(state, crew),
         aborts=aborts.observed(crew) if crew is not None else (),
+        muster=muster_lines.report(crew) if crew is not None and node_phase is NodePhase.RUNNING else None,
     )
 
 

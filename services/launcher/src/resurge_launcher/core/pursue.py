@@ -9,7 +9,7 @@ from __future__ import annotations
 from signal import SIGTERM
 from typing import assert_never
 
-from resurge_launcher.core import aborts, hangs, notices, reclaiming, stops
+from resurge_launcher.core import aborts, hangs, muster_lines, notices, reclaiming, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -140,15 +140,24 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
                 actions,
                 reason,
             )
-        case Running() if not all_ended and (passed_on := aborts.followed(state, crew, now)) is not None:
-            crew, orders = passed_on
-            reason = Because(Reason.OBSERVED, "guards of ranks elsewhere have fired")
-            return replace(state, phase=Running(crew)), orders, reason
+        case Running() if not all_ended and (passed_on := _passed_on(state, crew, now)) is not None:
+            return passed_on
         case Running() if all_ended:
             reason = Because(Reason.FINISHED, f"all {len(crew.workers)} workers of this node ended with 0")
             return replace(state, phase=Finished(crew), pages_at=None), (), reason
         case _:
             return None
+
+
+def _passed_on(state: LauncherState, crew: Crew, now: Instant) -> Move | None:
+    """What rendezvous has heard from other nodes, or decided, for the ranks as they run."""
+    if (passed_on := aborts.followed(state, crew, now)) is not None:
+        reason = Because(Reason.OBSERVED, "guards of ranks elsewhere have fired")
+        return replace(state, phase=Running(passed_on[0])), passed_on[1], reason
+    if (mustered := muster_lines.followed(state, crew, now)) is not None:
+        reason = Because(Reason.OBSERVED, "rendezvous orders the ranks that restart in place")
+        return replace(state, phase=Running(mustered[0])), mustered[1], reason
+    return None
 
 
 def _ordered_down(state: LauncherState, crew: Crew) -> Because | None:

@@ -21,6 +21,7 @@ from resurge_rendezvous.core.job import (
     Running,
     Unopened,
 )
+from resurge_rendezvous.core.muster_values import NOTHING_ORDERED, MusterOrder
 from resurge_rendezvous.core.presence import Presence, Seat, reader_of
 from resurge_rendezvous.core.values import AbortNotice, Down, Exit, Goal, NodePhase, Park, Run, Stop, StopPhase
 
@@ -49,7 +50,9 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
             place = member_of_last(seen, seat)
             if place is not None:
                 run = run_goal(job, formation, place)
-                return replace(run, stop=stop_of(job, seen), aborts=aborts_of(seen, formation))
+                return replace(
+                    run, stop=stop_of(job, seen), aborts=aborts_of(seen, formation), muster=muster_of(seen, formation)
+                )
             return _cleared(job, seen, seat, LEFTOVERS, SPARE if job.drain is None else DRAINING)
         case Fenced(formation, incident):
             place = member_of_last(seen, seat)
@@ -93,6 +96,12 @@ def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
 def aborts_of(seen: Presence, formation: Formation) -> tuple[AbortNotice, ...]:
     """What members are told about guards that fired a moment ago."""
     return tuple(one.notice for one in seen.aborts if one.generation == formation.generation)
+
+
+def muster_of(seen: Presence, formation: Formation) -> MusterOrder:
+    """What members are told whose ranks restart in place."""
+    muster = seen.muster
+    return muster.order if muster is not None and muster.generation == formation.generation else NOTHING_ORDERED
 
 
 def stop_of(job: Job, seen: Presence) -> Stop | None:

@@ -21,6 +21,7 @@ from resurge_rendezvous.core.goals import member_of_last
 from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Proving, Running, Unopened
 from resurge_rendezvous.core.limits import granted_lease_s
 from resurge_rendezvous.core.losses import acknowledged, lose_overdue, renewed_lease, settle_presence
+from resurge_rendezvous.core.musters import muster_news
 from resurge_rendezvous.core.presence import ClockReading, Seat
 from resurge_rendezvous.core.progressing import note_baseline
 from resurge_rendezvous.core.recoveries import keep_spans
@@ -59,6 +60,8 @@ def on_observed(d: Draft, event: ObservedReceived) -> None:
         case Running(formation) | Proving(formation):
             _member_news(d, seat, formation)
             pass_on(d, seat, before.aborts if before.generation == formation.generation else (), formation)
+            if d.job.running_formation is not None:
+                muster_news(d, seat, before, formation)
         case Fenced(formation):
             if member_of_last(d.seen, seat) is not None and event.observed.generation == formation.generation:
                 raise_faults(

@@ -18,6 +18,7 @@ from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.values import quick, replace
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
+from resurge_rendezvous.core.muster_values import JobMuster
 from resurge_rendezvous.core.offers import StepCounts
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import AbortNotice, Draining, Goal, MilestoneKind, NodePhase, Observed
@@ -116,6 +117,8 @@ class Timers:
     """The grace of a drain is over."""
     abort_at: Instant | None = None
     """The news that a guard fired is old."""
+    muster_at: Instant | None = None
+    """Ranks that restart in place have not all come by then."""
 
     def earliest(self) -> Instant | None:
         """When a tick is wanted next."""
@@ -205,6 +208,8 @@ class Presence:
     """What unfinished nodes that have offered say, while a step to stop at is agreed on."""
     aborts: tuple[LiveAbort, ...] = ()
     """Guards that fired a moment ago."""
+    muster: JobMuster | None = None
+    """Ranks of several nodes that restart in place."""
     step_counts: StepCounts | None = None
     """Of those offers; None where they are still to be collected from the seats."""
 

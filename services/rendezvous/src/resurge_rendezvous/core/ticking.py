@@ -15,6 +15,7 @@ from resurge_rendezvous.core.excluding import exclusions_over
 from resurge_rendezvous.core.faults import corrected, fence, raise_faults
 from resurge_rendezvous.core.job import FaultRecord, Formation, Proving, Running
 from resurge_rendezvous.core.losses import lose_overdue, settle_presence
+from resurge_rendezvous.core.musters import muster_over
 from resurge_rendezvous.core.observing import doom
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.progressing import marker_over
@@ -136,6 +137,7 @@ _DUTIES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("agree_at", agreement_over),
     ("drain_at", drain_over),
     ("abort_at", aborts_over),
+    ("muster_at", muster_over),
     ("verdict_at", verdict_due),
     ("teardown_at", _give_up_teardown),
     ("not_before", _nothing),

@@ -17,6 +17,7 @@ from resurge_libs.core.progress import CycleProgress, ProgressRules
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.values import quick
+from resurge_rendezvous.core.muster_values import NOTHING_ORDERED, MusterOrder, MusterReport
 
 PROTOCOL_VERSION = 1
 
@@ -240,6 +241,7 @@ class Observed:
     """Of the generation named; None when nothing is known of it."""
     draining: Draining = Draining()
     aborts: tuple[AbortNotice, ...] = ()
+    muster: MusterReport | None = None
 
 
 # --- goals: what a node is told ---
@@ -282,6 +284,7 @@ class Run:
     store_is_served: bool = False
     stop: Stop | None = None
     aborts: tuple[AbortNotice, ...] = ()
+    muster: MusterOrder = NOTHING_ORDERED
 
 
 @dataclass(frozen=True, slots=True)

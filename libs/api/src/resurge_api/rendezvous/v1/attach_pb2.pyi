@@ -6,6 +6,7 @@ from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from resurge_api.common.v1 import progress_pb2 as _progress_pb2
 from resurge_api.rendezvous.v1 import abort_pb2 as _abort_pb2
 from resurge_api.rendezvous.v1 import drain_pb2 as _drain_pb2
+from resurge_api.rendezvous.v1 import muster_pb2 as _muster_pb2
 from resurge_api.common.v1 import restarts_pb2 as _restarts_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -243,7 +244,7 @@ class CycleProgress(_message.Message):
     def __init__(self, at_start: _Optional[_Union[MarkerReading, _Mapping]] = ..., at_end: _Optional[_Union[MarkerReading, _Mapping]] = ..., is_over: bool = ..., sdk_step: _Optional[int] = ...) -> None: ...
 
 class Observed(_message.Message):
-    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining", "aborts")
+    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining", "aborts", "muster")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REVISION_SEEN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -261,6 +262,7 @@ class Observed(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     ABORTS_FIELD_NUMBER: _ClassVar[int]
+    MUSTER_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     revision_seen: int
     phase: NodePhase
@@ -278,7 +280,8 @@ class Observed(_message.Message):
     progress: CycleProgress
     draining: _drain_pb2.Draining
     aborts: _containers.RepeatedCompositeFieldContainer[_abort_pb2.AbortNotice]
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ...) -> None: ...
+    muster: _muster_pb2.MusterReport
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ..., muster: _Optional[_Union[_muster_pb2.MusterReport, _Mapping]] = ...) -> None: ...
 
 class StoreOffer(_message.Message):
     __slots__ = ("address", "port", "is_served")
@@ -291,7 +294,7 @@ class StoreOffer(_message.Message):
     def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ..., is_served: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop", "aborts")
+    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop", "aborts", "muster")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -309,6 +312,7 @@ class Run(_message.Message):
     STORE_IS_SERVED_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     ABORTS_FIELD_NUMBER: _ClassVar[int]
+    MUSTER_FIELD_NUMBER: _ClassVar[int]
     generation: int
     attempt: int
     cycle: int
@@ -326,7 +330,8 @@ class Run(_message.Message):
     store_is_served: bool
     stop: _drain_pb2.Stop
     aborts: _containers.RepeatedCompositeFieldContainer[_abort_pb2.AbortNotice]
-    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ...) -> None: ...
+    muster: _muster_pb2.MusterOrder
+    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ..., muster: _Optional[_Union[_muster_pb2.MusterOrder, _Mapping]] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("generation", "incident_id", "traceparent", "because", "reads_marker")

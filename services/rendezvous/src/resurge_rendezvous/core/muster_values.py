@@ -1,0 +1,73 @@
+"""Ranks of several nodes that restart in place: what launchers report of theirs, and what all are told. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from resurge_libs.core.ids import Generation, Rank
+from resurge_rendezvous.core.shards import ShardMap
+
+
+class MusterKind(StrEnum):
+    """What all ranks of a generation are told."""
+
+    NOTHING = ""
+    START = "start"
+    INTERRUPT = "interrupt"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class MusterOrder:
+    """The newest order; it says all that those before it said."""
+
+    number: int = 0
+    """Rises with each order of a generation."""
+    kind: MusterKind = MusterKind.NOTHING
+    iteration: int = 0
+    members: tuple[Rank, ...] = ()
+    sentence: str = ""
+
+    @property
+    def gathers(self) -> int:
+        """The iteration that ranks are gathered for after it."""
+        return self.iteration + 1 if self.kind is MusterKind.INTERRUPT else 0
+
+
+NOTHING_ORDERED = MusterOrder()
+
+
+@dataclass(frozen=True, slots=True)
+class MusterReport:
+    """How the ranks of one node stand."""
+
+    acted: MusterOrder = NOTHING_ORDERED
+    """The newest order acted upon there; its sentence is not told."""
+    iteration: int = 0
+    is_running: bool = False
+    is_over: bool = False
+    joined: tuple[Rank, ...] = ()
+    living: tuple[Rank, ...] = ()
+    done: int = 0
+    needed: int = 0
+    min_world: int = 1
+    limit_s: float = 0.0
+    broken: str = ""
+
+    def has_come_to(self, iteration: int) -> bool:
+        """Whether all that live there have joined."""
+        is_here = not self.is_running and not self.is_over and self.iteration == iteration
+        return is_here and bool(self.living) and set(self.joined) >= set(self.living)
+
+
+@dataclass(frozen=True, slots=True)
+class JobMuster:
+    """The iterations of one generation's function; not journaled, as launchers tell it again."""
+
+    generation: Generation
+    order: MusterOrder = NOTHING_ORDERED
+    awaited: ShardMap[None] = field(default_factory=ShardMap)
+    """While ranks are gathered: members whose ranks have not all come."""
+    done: int = 0
+    """Ranks that have finished the iteration that runs."""

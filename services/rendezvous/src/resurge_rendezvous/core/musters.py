@@ -1,0 +1,139 @@
+"""Ranks of several nodes that restart in place: gathered here, so that no rank has to be trusted for it.
+
+Rules, in prose:
+
+- An iteration starts when every member reports that all of its living ranks have joined it; these are its members.
+- The first report that it is broken interrupts it everywhere. What follows of it is a consequence.
+- Everybody has `limit_s` from then on to come to the next one, and a moment more, as a launcher knows better who of
+  its ranks is missing. Then the first that has not is at fault, and the generation is restarted.
+- With fewer ranks left than the function wants, those that were lost are a fault after all.
+- When as many ranks have finished as were to, it is over for all.
+- Nothing of it is journaled. Each launcher reports the newest order that it has acted upon; after a restart of the
+  service the newest of all holds, whoever has it.
+"""
+
+from __future__ import annotations
+
+from resurge_libs.core.ids import Rank
+from resurge_libs.core.instant import after
+from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.values import replace
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.faults import raise_faults
+from resurge_rendezvous.core.job import FaultRecord, Formation
+from resurge_rendezvous.core.muster_values import JobMuster, MusterKind, MusterOrder, MusterReport
+from resurge_rendezvous.core.presence import Seat
+from resurge_rendezvous.core.shards import ShardMap
+from resurge_rendezvous.core.values import Observed
+
+MARGIN_S = 1.0
+"""How much later than a launcher, which sees its ranks, the service judges who is missing."""
+
+
+def muster_news(d: Draft, seat: Seat, before: Observed, formation: Formation) -> None:
+    """Take in what a member reports about its ranks that restart in place."""
+    report = seat.observed.muster
+    if report is None or seat.observed.generation != formation.generation or seat.node not in d.seen.members:
+        return
+    muster = d.seen.muster
+    if muster is None or muster.generation != formation.generation:
+        muster = JobMuster(formation.generation, awaited=_all(d))
+    was = before.muster if before.generation == formation.generation else None
+    if was == report and muster is d.seen.muster:
+        return
+    if report.acted.number > muster.order.number:  # the service has restarted since that was ordered
+        muster = replace(muster, order=report.acted, awaited=_all(d), done=0)
+        _again(d, report)
+        d.touch_all()
+    d.see(muster=muster)
+    if muster.order.kind is MusterKind.START:
+        _on_running(d, muster, report, was)
+    elif report.has_come_to(muster.order.gathers):
+        _come(d, replace(muster, awaited=muster.awaited.drop(seat.node)), formation)
+    elif seat.node not in muster.awaited:  # a rank has ended since it had joined
+        d.see(muster=replace(muster, awaited=muster.awaited.put(seat.node, None)))
+
+
+def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterReport | None) -> None:
+    order = muster.order
+    if not report.is_running and not report.is_over and report.iteration == order.iteration + 1:
+        _order(d, muster, MusterOrder(order.number + 1, MusterKind.INTERRUPT, order.iteration, (), report.broken))
+        _again(d, report)
+        return
+    if not report.is_running or report.iteration != order.iteration:
+        return
+    known = was.done if was is not None and was.is_running and was.acted.number == report.acted.number else 0
+    muster = replace(muster, done=muster.done + report.done - known)
+    d.see(muster=muster)
+    if 0 < report.needed <= muster.done:
+        _order(d, muster, MusterOrder(order.number + 1, MusterKind.OVER, order.iteration))
+        d.set_timers(muster_at=None)
+
+
+def _come(d: Draft, muster: JobMuster, formation: Formation) -> None:
+    d.see(muster=muster)
+    if len(muster.awaited) > 0:
+        return
+    reports = _reports(d, formation)
+    members = tuple(sorted(rank for _, report in reports for rank in report.joined))
+    smallest = min(max(report.min_world for _, report in reports), formation.world_size)
+    if len(members) < smallest:
+        sentence = f"{len(members)} ranks are left, and the function wants {smallest}"
+        raise_faults(d, _lost(d, formation, members, sentence))
+        return
+    _order(d, muster, MusterOrder(muster.order.number + 1, MusterKind.START, muster.order.gathers, members))
+    d.set_timers(muster_at=None)
+
+
+def _order(d: Draft, muster: JobMuster, order: MusterOrder) -> None:
+    d.see(muster=replace(muster, order=order, awaited=_all(d), done=0))
+    d.because = Because(
+        Reason.OBSERVED, f"{order.kind} of iteration {order.iteration} in place {order.sentence}".strip()
+    )
+    d.touch_all()
+
+
+def _again(d: Draft, report: MusterReport) -> None:
+    """Everybody has so long to come to the next iteration."""
+    is_running = report.is_running or report.is_over
+    d.set_timers(muster_at=None if is_running else after(d.now, report.limit_s + MARGIN_S))
+
+
+def _all(d: Draft) -> ShardMap[None]:
+    return d.seen.unfinished
+
+
+def _reports(d: Draft, formation: Formation) -> list[tuple[Seat, MusterReport]]:
+    seats = [d.seen.seats.get(place.node) for place in formation.assignments]
+    return [(seat, seat.observed.muster) for seat in seats if seat is not None and seat.observed.muster is not None]
+
+
+def _lost(d: Draft, formation: Formation, members: tuple[Rank, ...], sentence: str) -> list[FaultRecord]:
+    """A fault for the first rank that is not among those that are left."""
+    for place in formation.assignments:
+        for rank in range(place.base_rank, place.base_rank + place.local_world_size):
+            if rank not in members:
+                because = Because(Reason.WORKER_EXIT, f"rank {rank} has ended: {sentence}")
+                return [FaultRecord(place.node, because, d.stamp.wall, formation.generation, rank=Rank(rank))]
+    place = formation.assignments[0]
+    return [FaultRecord(place.node, Because(Reason.WORKER_EXIT, sentence), d.stamp.wall, formation.generation)]
+
+
+def muster_over(d: Draft) -> None:
+    """Not everybody has come to the next iteration in time."""
+    muster, formation = d.seen.muster, d.job.running_formation
+    if muster is None or formation is None or muster.generation != formation.generation:
+        return
+    if muster.order.kind is not MusterKind.INTERRUPT:
+        return
+    late = [place for place in formation.assignments if place.node in muster.awaited]
+    for place in late[:1]:
+        seat = d.seen.seats.get(place.node)
+        report = seat.observed.muster if seat is not None else None
+        missing = sorted(set(report.living) - set(report.joined)) if report is not None else []
+        who = f"rank {missing[0]}" if missing else place.node
+        because = Because(
+            Reason.WORKER_HUNG, f"{who} has not come to iteration {muster.order.gathers} in place in time"
+        )
+        rank = missing[0] if missing else None
+        raise_faults(d, [FaultRecord(place.node, because, d.stamp.wall, formation.generation, rank=rank)])

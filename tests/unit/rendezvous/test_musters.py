@@ -1,0 +1,158 @@
+"""Ranks of several nodes that restart in place: started together, broken together, and judged when they do not come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from resurge_libs.core.ids import Rank
+from resurge_libs.core.reasons import Reason
+from resurge_rendezvous.core.model import NodePhase
+from resurge_rendezvous.core.muster_values import MusterKind, MusterOrder, MusterReport
+from resurge_rendezvous.core.musters import MARGIN_S
+from tests.unit.rendezvous.desk import Desk
+
+LIMIT_S = 20.0
+
+
+class Two:
+    """Nodes n0 and n1, which report as launchers do, and a spare."""
+
+    def __init__(self, ranks: int = 1, min_world: int = 1) -> None:
+        self.desk = Desk()
+        self.desk.join("n0", "n1", "n2", local_world_size=ranks)
+        self.desk.proven("n0", "n1")
+        self.all = tuple(Rank(rank) for rank in range(2 * ranks))
+        self.reports = {
+            node: MusterReport(living=self.all[n * ranks : n * ranks + ranks], limit_s=LIMIT_S, min_world=min_world)
+            for n, node in enumerate(("n0", "n1"))
+        }
+
+    def say(self, node: str, **changed: object) -> None:
+        self.reports[node] = replace(self.reports[node], **changed)
+        number = self.desk.runs[node].generation
+        self.step = self.desk.tell(node, NodePhase.RUNNING, number, muster=self.reports[node])
+
+    def joined(self, node: str, iteration: int = 0) -> None:
+        self.say(node, iteration=iteration, joined=self.reports[node].living, is_running=False, is_over=False)
+
+    def follows(self, node: str) -> None:
+        """The launcher acts upon the newest start."""
+        order = self.order(node)
+        self.say(node, acted=order, is_running=True, joined=(), done=0)
+
+    def order(self, node: str) -> MusterOrder:
+        return self.desk.run_of(node).muster
+
+    def orders(self) -> list[tuple[int, str, int, tuple[Rank, ...]]]:
+        first, second = (self.order(node) for node in ("n0", "n1"))
+        assert first == second, "all are told the same"
+        return [(first.number, first.kind, first.iteration, first.members)]
+
+    def started(self) -> Two:
+        self.joined("n0")
+        assert self.orders() == [(0, MusterKind.NOTHING, 0, ())]
+        self.joined("n1")
+        assert self.orders() == [(1, MusterKind.START, 0, self.all)]
+        assert self.step.facts == (), "nothing durable"
+        for node in ("n0", "n1"):
+            self.follows(node)
+        return self
+
+
+def test_a_break_on_one_node_interrupts_all_and_the_next_starts_when_all_have_come():
+    t = Two().started()
+    t.say("n1", iteration=1, is_running=False, broken="rank 1: boom")
+    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, ())]
+    assert t.order("n0").sentence == "rank 1: boom"
+    t.joined("n1", 1)
+    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, ())]
+    t.joined("n0", 1)
+    assert t.orders() == [(3, MusterKind.START, 1, (0, 1))]
+    t.desk.wait(2 * LIMIT_S, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Running"
+
+
+def test_it_is_over_for_all_when_as_many_have_finished_as_were_to():
+    t = Two().started()
+    t.say("n0", done=1, needed=2)
+    assert t.orders()[0][1] is MusterKind.START
+    t.say("n1", done=1, needed=2)
+    assert t.orders() == [(2, MusterKind.OVER, 0, ())]
+    for node in ("n0", "n1"):
+        t.say(node, acted=t.order(node), is_running=False, is_over=True, done=0, needed=0)
+    for node in ("n0", "n1"):
+        t.joined(node)
+    assert t.orders() == [(3, MusterKind.START, 0, (0, 1))]
+
+
+def test_who_has_not_come_in_time_is_at_fault():
+    t = Two().started()
+    t.say("n0", iteration=1, is_running=False, broken="rank 0: boom")
+    t.joined("n0", 1)
+    t.say("n1", iteration=1, is_running=False)
+    t.desk.wait(LIMIT_S + MARGIN_S - 0.1, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Running"
+    t.desk.wait(0.2, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Fenced"
+    fault = t.desk.job.open_incident.faults[0]
+    assert (fault.node, fault.rank, fault.because.code) == ("n1", 1, Reason.WORKER_HUNG)
+
+
+def test_with_too_few_left_the_lost_rank_is_a_fault_after_all():
+    t = Two(ranks=2, min_world=4).started()
+    t.say("n1", iteration=1, is_running=False, living=(Rank(2),), broken="rank 3 has ended")
+    t.joined("n0", 1)
+    assert t.desk.stage == "Running"
+    t.joined("n1", 1)
+    assert t.desk.stage == "Fenced"
+    fault = t.desk.job.open_incident.faults[0]
+    assert (fault.node, fault.rank, fault.because.code) == ("n1", 3, Reason.WORKER_EXIT)
+
+
+def test_with_enough_left_the_others_start_without_the_lost_rank():
+    t = Two(ranks=2, min_world=3).started()
+    t.say("n1", iteration=1, is_running=False, living=(Rank(2),), broken="rank 3 has ended")
+    t.joined("n0", 1)
+    t.joined("n1", 1)
+    assert t.orders() == [(3, MusterKind.START, 1, (0, 1, 2))]
+
+
+def test_a_rank_that_ends_after_it_has_joined_is_waited_for_no_more():
+    t = Two()
+    t.reports["n1"] = replace(t.reports["n1"], living=(Rank(1), Rank(9)))
+    t.joined("n1")
+    t.say("n1", living=(Rank(1), Rank(9)), joined=(Rank(1),))
+    t.joined("n0")
+    assert t.orders() == [(0, MusterKind.NOTHING, 0, ())]
+    t.say("n1", living=(Rank(1),))
+    assert t.orders() == [(1, MusterKind.START, 0, (0, 1))]
+
+
+def test_a_service_that_has_restarted_learns_the_newest_order_from_whoever_has_it():
+    t = Two().started()
+    t.say("n1", iteration=1, is_running=False, broken="boom")
+    newest = t.order("n1")
+    t.desk.restart_service()
+    behind, ahead = t.reports["n0"], replace(t.reports["n1"], acted=replace(newest, sentence=""))
+    for node, report in (("n0", behind), ("n1", ahead)):
+        t.desk.hello(node)
+        t.reports[node] = report
+        t.say(node)
+    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, ())]
+    for node in ("n0", "n1"):
+        t.joined(node, 1)
+    assert t.orders() == [(3, MusterKind.START, 1, (0, 1))]
+
+
+def test_the_next_generation_is_told_nothing_of_it():
+    t = Two().started()
+    t.desk.crash("n1")
+    t.desk.down("n0", "n1")
+    t.desk.verdict()
+    assert t.orders() == [(0, MusterKind.NOTHING, 0, ())]
+
+
+def test_a_node_that_is_no_member_changes_nothing():
+    t = Two()
+    t.desk.tell("n2", NodePhase.READY, 0, muster=MusterReport(living=(Rank(0),), joined=(Rank(0),)))
+    assert t.desk.state.volatile.muster is None
