@@ -61,8 +61,8 @@ bench-journal: ## What 10,000 incidents leave in the state directory, and how so
 bench-inprocess: ## Kill ranks that restart in place, and have one raise a hundred times: make bench-inprocess ROUNDS=3
 	@$(BIN)/python -m tests.bench.inprocess $(if $(ROUNDS),--rounds $(ROUNDS))
 
-bench-logs: ## What one log server takes, what a line costs its node, beside the published peer and a plain file: make bench-logs LOAD_S=5
-	@$(BIN)/python -m tests.bench.logs $(if $(LOAD_S),--seconds $(LOAD_S))
+bench-logs: ## What one log server takes, what a line costs its node, beside the published peer and a plain file: make bench-logs LOAD_S=5 PARTS=streams
+	@$(BIN)/python -m tests.bench.logs $(if $(LOAD_S),--seconds $(LOAD_S)) $(if $(PARTS),--only $(PARTS))
 
 bench-restart: ## Kill ranks under torchrun, the published peer and Resurge in one run, and compare
 	@$(BIN)/python -m tests.bench.restart

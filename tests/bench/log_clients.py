@@ -3,7 +3,8 @@
     python -m tests.bench.log_clients --endpoint HOST:PORT --streams 8 --first 0 --sources 1 --lines 100000 --batch 2600
 
 Prints `ready`, waits for a line on stdin, sends, and prints one JSON object once every line is durable: when it began,
-when it ended (Unix seconds), how many lines and bytes. With `--rate` each source prints so many lines a second.
+when it ended (Unix seconds), how many lines and bytes. With `--rate` each source prints so many lines a second, and
+what it printed goes up when a node's sender would send it: by the same rules, in the same code.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -19,9 +22,13 @@ from dataclasses import dataclass
 import grpc.aio
 
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
+from resurge_launcher.logs.gathering import Gathering
 
 LINE_BYTES = 100
 MESSAGE_BLOCKS = 4
+STEADY_AFTER_S, SAMPLE_S = 1.0, 0.05
+POLL_S = 0.02
+"""As a node's sender looks."""
 WINDOW_BYTES = 8 * 1024 * 1024
 """As a node's sender keeps under way."""
 
@@ -47,16 +54,21 @@ class Stream:
     def __init__(self, plan: Plan, node: int) -> None:
         self.plan, self.node = plan, node
         line = b"%5d: " % node
-        self.block = (line + b"x" * (LINE_BYTES - len(line) - 1) + b"\n") * plan.batch
+        self.line = line + b"x" * (LINE_BYTES - len(line) - 1) + b"\n"
+        self.block = self.line * plan.batch
         self.size = plan.lines * LINE_BYTES
         self.durable = dict.fromkeys(range(1, plan.sources + 1), 0)
         self.heard = asyncio.Event()
+        self.gathering = Gathering()
         self.late_s = 0.0
+        self.messages = 0
 
     async def run(self, channel: grpc.aio.Channel, start: asyncio.Event) -> None:
         """Until everything is durable."""
         call = logs_pb2_grpc.LogAggregatorServiceStub(channel).Push(self.requests(start))
         async for response in call:
+            if response.HasField("gather"):
+                self.gathering.told(response.gather.ToNanoseconds() / 1e9)
             for ack in response.acks:
                 self.durable[ack.number] = ack.durable
                 assert not ack.HasField("next") or ack.next == 0, "a block was turned back"
@@ -83,32 +95,52 @@ class Stream:
         """Blocks of all sources in turn, no more than the window ahead."""
         yield self.hello()
         await start.wait()
-        began, at, batch = time.monotonic(), 0, self.plan.batch
-        waiting = logs_pb2.PushRequest()
+        async for request in self.printed() if self.plan.rate else self.in_batches():
+            self.messages += 1
+            yield request
+        await asyncio.Event().wait()  # until the last acknowledgement has ended the stream
+
+    async def in_batches(self) -> AsyncIterator[logs_pb2.PushRequest]:
+        """As fast as they are taken."""
+        at, waiting = 0, logs_pb2.PushRequest()
         while at < self.plan.lines:
-            lines = min(batch, self.plan.lines - at)
+            lines = min(self.plan.batch, self.plan.lines - at)
             for number in self.durable:
                 self.add(waiting, number, at, lines)
-                if len(waiting.blocks) >= MESSAGE_BLOCKS * (8 if self.plan.rate else 1):
+                if len(waiting.blocks) >= MESSAGE_BLOCKS:
                     await self.room(at)
                     yield waiting
                     waiting = logs_pb2.PushRequest()
             at += lines
-            if self.plan.rate:
-                if waiting.blocks:
-                    yield waiting
-                    waiting = logs_pb2.PushRequest()
-                due = began + at / self.plan.rate - time.monotonic()
-                self.late_s = max(self.late_s, -due)
-                if due > 0:
-                    await asyncio.sleep(due)
         if waiting.blocks:
             yield waiting
-        await asyncio.Event().wait()  # until the last acknowledgement has ended the stream
+
+    async def printed(self) -> AsyncIterator[logs_pb2.PushRequest]:
+        """What sources print at their rate, when it is due."""
+        plan, at = self.plan, 0
+        began = time.monotonic()
+        await asyncio.sleep(random.uniform(0, self.gathering.gather_s))  # nodes do not begin in step
+        while at < plan.lines:
+            now = time.monotonic()
+            lines = min(int((now - began) * plan.rate), plan.lines) - at
+            wait_s = self.gathering.wait_s(now, lines * LINE_BYTES * plan.sources)
+            if not lines or (wait_s > 0 and at + lines < plan.lines):  # with its last line a source ends: that goes
+                last_s = began + plan.lines / plan.rate - now
+                await asyncio.sleep(max(POLL_S, min(wait_s, last_s)))
+                continue
+            await self.room(at)
+            request = logs_pb2.PushRequest()
+            for number in self.durable:
+                self.add(request, number, at, lines)
+            due = began + (at + 1) / plan.rate + self.gathering.gather_s  # its first line waited longest
+            self.late_s = max(self.late_s, now - due)
+            at += lines
+            yield request
+            self.gathering.sent(now)
 
     def add(self, request: logs_pb2.PushRequest, number: int, at: int, lines: int) -> None:
         """One block of one source."""
-        text = self.block if lines == self.plan.batch else self.block[: lines * LINE_BYTES]
+        text = self.line * lines if lines != self.plan.batch else self.block
         request.blocks.add(number=number, offset=at * LINE_BYTES, length=len(text), text=text, lines=lines)
 
     async def room(self, at: int) -> None:
@@ -116,6 +148,18 @@ class Stream:
         while (at * LINE_BYTES * self.plan.sources) - sum(self.durable.values()) > WINDOW_BYTES:
             self.heard.clear()
             await self.heard.wait()
+
+
+async def sampled(made: list[Stream], seconds: float) -> float:
+    """Lines a second that became durable from the first second on, until sources have printed all; 0 for less time."""
+    times, lines = [], []
+    began = time.monotonic()
+    while (at := time.monotonic() - began) < seconds:
+        if at >= STEADY_AFTER_S:
+            times.append(at)
+            lines.append(sum(sum(one.durable.values()) for one in made) / LINE_BYTES)
+        await asyncio.sleep(SAMPLE_S)
+    return statistics.linear_regression(times, lines).slope if len(times) > 1 else 0.0
 
 
 async def send(plan: Plan, first: int, streams: int) -> dict[str, float]:
@@ -132,13 +176,16 @@ async def send(plan: Plan, first: int, streams: int) -> dict[str, float]:
     await asyncio.to_thread(sys.stdin.readline)
     began = time.time()
     start.set()
+    sampling = asyncio.create_task(sampled(made, plan.lines / plan.rate if plan.rate else 0.0))
     await asyncio.gather(*running)
     lines = plan.lines * plan.sources * streams
     ended = time.time()
     for channel in channels:
         await channel.close()
-    late_s = max(one.late_s for one in made)
-    return {"began": began, "ended": ended, "lines": lines, "bytes": lines * LINE_BYTES, "late_s": late_s}
+    told = {"began": began, "ended": ended, "lines": lines, "bytes": lines * LINE_BYTES}
+    told["messages"] = sum(one.messages for one in made)
+    told["steady_lines_per_s"] = await sampling
+    return {**told, "late_s": max(one.late_s for one in made)}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from tests.fakes.host import HostProcess, cpu_s
 
 NODES, PROCESSES = 16, 2
 BATCH_LINES = 2_600  # a quarter of a mebibyte, as senders make them
-STREAMS, STREAM_RATE, STREAM_BATCH = 1_024, 500, 100
+STREAMS, STREAM_RATE = 1_024, 500
 RANKS = 8
 AWAY_S, RANK_RATE = 600, 500
 """Ten minutes of a node whose ranks print so much, written at once."""
@@ -54,33 +54,40 @@ class Served:
         )
 
 
-def clients(words: Sequence[Sequence[str]], limit_s: float, env: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """Processes that begin together; what each printed last."""
-    running = [
-        subprocess.Popen(one, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) for one in words
-    ]
+def clients(words: Sequence[Sequence[str]], at_start: Callable[[], None]) -> list[dict[str, Any]]:
+    """Processes that begin together, once each is connected; what each printed last."""
+    running = [subprocess.Popen(one, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for one in words]
     try:
         for one in running:
             assert one.stdout is not None and one.stdout.readline() == "ready\n", "a client did not get ready"
+        at_start()
         for one in running:
             assert one.stdin is not None
             one.stdin.write("go\n")
             one.stdin.flush()
-        return [json.loads(one.communicate(timeout=limit_s)[0].splitlines()[-1]) for one in running]
+        return [json.loads(one.communicate(timeout=LIMIT_S)[0].splitlines()[-1]) for one in running]
     finally:
         for one in running:
             one.kill()
             one.wait()
 
 
-def pushed(endpoint: str, streams: int, *more: str) -> tuple[float, dict[str, float]]:
+def pushed(host: HostProcess, streams: int, *more: str) -> dict[str, float]:
     """So many streams from a few processes: seconds from the first line to the last acknowledgement, and the sums."""
     each = streams // PROCESSES
-    words = [sys.executable, "-m", "tests.bench.log_clients", "--endpoint", endpoint, "--streams", str(each), *more]
-    told = clients([[*words, "--first", str(index * each)] for index in range(PROCESSES)], LIMIT_S)
-    took_s = max(one["ended"] for one in told) - min(one["began"] for one in told)
-    late_s = max(one["late_s"] for one in told)
-    return took_s, {"lines": sum(one["lines"] for one in told), "late_s": late_s}
+    words = [sys.executable, "-m", "tests.bench.log_clients", "--endpoint", host.endpoint, "--streams", str(each)]
+    began_cpu_s: list[float] = []
+    told = clients(
+        [[*words, *more, "--first", str(index * each)] for index in range(PROCESSES)],
+        lambda: began_cpu_s.append(cpu_s(host.pid)),
+    )
+    sums = {name: sum(one[name] for one in told) for name in ("lines", "messages", "steady_lines_per_s")}
+    return {
+        **sums,
+        "took_s": max(one["ended"] for one in told) - min(one["began"] for one in told),
+        "late_s": max(one["late_s"] for one in told),
+        "cpu_s": cpu_s(host.pid) - began_cpu_s[0],
+    }
 
 
 def batches(folder: Path, seconds: float) -> dict[str, float]:
@@ -88,35 +95,38 @@ def batches(folder: Path, seconds: float) -> dict[str, float]:
     served = Served(folder)
     lines = int(seconds * 1_000_000 / NODES)
     with served.host as host:
-        before = cpu_s(host.pid)
-        took_s, sums = pushed(host.endpoint, NODES, "--lines", str(lines), "--batch", str(BATCH_LINES))
-        used_s = cpu_s(host.pid) - before
-    assert served.out.stat().st_size == sums["lines"] * LINE_BYTES, "the file has not every line once"
-    per_s = sums["lines"] / took_s
+        told = pushed(host, NODES, "--lines", str(lines), "--batch", str(BATCH_LINES))
+    assert served.out.stat().st_size == told["lines"] * LINE_BYTES, "the file has not every line once"
+    per_s = told["lines"] / told["took_s"]
     return {
         "lines_per_s": round(per_s),
         "mb_per_s": round(per_s * LINE_BYTES / 1e6, 1),
-        "root_cpu_us_per_line": round(used_s / sums["lines"] * 1e6, 3),
+        "root_cpu_us_per_line": round(told["cpu_s"] / told["lines"] * 1e6, 3),
     }
 
 
 def sustained(folder: Path, seconds: float) -> dict[str, float]:
-    """Streams that print at a rate: how many lines a second were durable at the end, and how late the senders were."""
+    """Streams that print at a rate, each a node's.
+
+    `streams_lines_per_s` are all lines by the time to the last acknowledgement, which comes up to a second after the
+    last line; `streams_steady_lines_per_s` is how fast lines became durable from the first second to the last line.
+    """
     served = Served(folder)
-    more = ("--lines", str(int(seconds * STREAM_RATE)), "--batch", str(STREAM_BATCH), "--rate", str(STREAM_RATE))
     with served.host as host:
-        before = cpu_s(host.pid)
-        took_s, sums = pushed(host.endpoint, STREAMS, *more)
-        used_s = cpu_s(host.pid) - before
-    lost = sums["lines"] - served.out.stat().st_size // LINE_BYTES  # all was acknowledged before the clock stopped
+        told = pushed(host, STREAMS, "--lines", str(int(seconds * STREAM_RATE)), "--rate", str(STREAM_RATE))
+    lost = told["lines"] - served.out.stat().st_size // LINE_BYTES  # all was acknowledged before the clock stopped
+    took_s = told["took_s"]
     return {
         "streams": STREAMS,
-        "streams_lines_per_s": round(sums["lines"] / took_s),
+        "streams_lines_per_s": round(told["lines"] / took_s),
+        "streams_steady_lines_per_s": round(told["steady_lines_per_s"]),
         "streams_lost": int(lost),
         "streams_took_s": round(took_s, 2),
         "streams_wanted_s": seconds,
-        "streams_late_s": round(sums["late_s"], 2),
-        "streams_root_cpu_share": round(used_s / took_s, 2),
+        "streams_late_s": round(told["late_s"], 2),
+        "streams_messages_per_s": round(told["messages"] / took_s),
+        "streams_root_cpu_share": round(told["cpu_s"] / took_s, 2),
+        "streams_root_cpu_us_per_line": round(told["cpu_s"] / told["lines"] * 1e6, 3),
     }
 
 

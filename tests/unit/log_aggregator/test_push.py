@@ -89,3 +89,23 @@ async def test_no_source_is_opened_without_room():
         assert taker.opened == []
         taker.has_room.set()
         assert sorted(await asking) == [1, 2] and taker.opened == [0, 1]
+
+
+async def test_a_sender_is_told_its_pace_with_the_first_answer_and_a_slower_one_without_another_reason():
+    taker, told = Taker(), []
+
+    async def requests() -> AsyncIterator[logs_pb2.PushRequest]:
+        yield message(carries_many=False)
+        await asyncio.Event().wait()
+
+    stream = push.PushStream(taker, 1 << 20)
+    taker.listen = lambda listener: listener.paced(0.05, at_once=True)
+    async with asyncio.timeout(LIMIT_S):
+        async for answer in stream.answers(requests()):
+            if not answer.HasField("gather"):
+                continue
+            told.append(answer.gather.ToMilliseconds())
+            if len(told) == 2:
+                break
+            stream.paced(0.5, at_once=True)
+    assert told == [50, 500]

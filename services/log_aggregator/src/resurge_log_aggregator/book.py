@@ -10,10 +10,9 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import BadRequest, RpcProblem, Unready
+from resurge_libs.core.refusals import BadRequest, Unready
 from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import (
     BlockHead,
@@ -29,24 +28,12 @@ from resurge_log_aggregator.core.step import made_durable, place, state_of
 from resurge_log_aggregator.index import NotAnIndex
 from resurge_log_aggregator.log_file import Entry, FileTaken, LogFile, Reached, is_of_job
 from resurge_log_aggregator.names import application_key, application_path
+from resurge_log_aggregator.senders import Listener, Senders
 from resurge_log_aggregator.writer import Writer, WriterRules
 
 REOPEN_S = 1.0
 LOOK_S = 1.0
 NAMED_RANKS = 64
-
-
-class Listener(Protocol):
-    """A sender's stream, as far as the book speaks to it."""
-
-    def ack(self, key: SourceKey, state: SourceState, go_on_from: int | None = None) -> None:
-        """The source is so far."""
-
-    def trouble(self, sentence: str) -> None:
-        """Why acknowledgements are late; empty: they are not."""
-
-    def refuse(self, problem: RpcProblem) -> None:
-        """Its stream ends with this refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +75,7 @@ class Book:
         self._opening: dict[LogKey, asyncio.Task[LogFile]] = {}
         self._open_troubles: dict[LogKey, str] = {}
         self._listeners: dict[SourceKey, Listener] = {}
-        self._all: set[Listener] = set()
+        self._senders = Senders()
         self._changed: dict[LogKey, asyncio.Event] = {}
         self._any_changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -109,7 +96,7 @@ class Book:
         self._writer.hurry()
         try:
             async with asyncio.timeout(limit_s):
-                while self._all:
+                while self._senders:
                     self._gone.clear()
                     await self._gone.wait()
         except TimeoutError:
@@ -118,7 +105,7 @@ class Book:
             state = self.state(key)
             if state is not None and state[0].missing_ranks:
                 missing = ", ".join(str(rank) for rank in state[0].missing_ranks[:NAMED_RANKS])
-                log.event("log_not_complete", path=state[1], senders=len(self._all), missing_ranks=missing)
+                log.event("log_not_complete", path=state[1], senders=len(self._senders), missing_ranks=missing)
 
     async def stop(self, limit_s: float) -> None:
         """Make what came durable, for at most so long; say what could not be."""
@@ -135,15 +122,16 @@ class Book:
 
     def listen(self, listener: Listener) -> None:
         """A sender has come."""
-        self._all.add(listener)
+        self._senders.add(listener)
         if self.trouble:
             listener.trouble(self.trouble)
 
     def forget(self, listener: Listener) -> None:
         """A sender has gone; what it sent stays."""
-        self._all.discard(listener)
+        for key in self._senders.remove(listener):
+            if self._listeners.get(key) is listener:  # a later one may have taken it over
+                del self._listeners[key]
         self._gone.set()
-        self._listeners = {key: one for key, one in self._listeners.items() if one is not listener}
 
     async def open_source(self, key: SourceKey, world_size: int, listener: Listener) -> None:
         """Let the listener send this source, from where it is. Raises BadRequest, Unready."""
@@ -152,6 +140,7 @@ class Book:
         self._sources[key] = replace(state, world_size=max(state.world_size, world_size))
         self._of_log.setdefault(key.log, set()).add(key)
         self._listeners[key] = listener
+        self._senders.opened(listener, key)
         listener.ack(key, self._sources[key], go_on_from=state.written)
 
     def take(self, key: SourceKey, head: BlockHead, text: bytes, at: float) -> None:
@@ -261,7 +250,7 @@ class Book:
     def _tell_trouble(self) -> None:
         sentence = self._told_sentence = self.trouble
         log.event("logs_trouble" if sentence else "logs_trouble_over", sentence=sentence)
-        for listener in self._all:
+        for listener in self._senders:
             listener.trouble(sentence)
 
     # --- readers ---

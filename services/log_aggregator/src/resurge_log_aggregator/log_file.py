@@ -201,6 +201,11 @@ class LogFile:
         """Whether something was written that is not called durable yet."""
         return bool(self._dirty)
 
+    @property
+    def dirty_sources(self) -> int:
+        """How many sources it was written of."""
+        return len(self._dirty)
+
     def sync(self) -> None:
         """Make all that was written before durable, the data before its index. Raises OSError."""
         os.fdatasync(self._fd)

@@ -96,6 +96,9 @@ class NvrxStream:
     def refuse(self, problem: RpcProblem) -> None:
         """The book refuses where it is asked."""
 
+    def paced(self, gather_s: float, at_once: bool) -> None:
+        """The contract has no word for it."""
+
     # --- the stream ---
 
     async def take(self, chunk: pb.LogChunk) -> None:

@@ -19,8 +19,8 @@ from resurge_libs.core.refusals import BadRequest, Overloaded, RpcProblem
 from resurge_libs.obs import log
 from resurge_libs.rpc.errors import because_to_proto
 from resurge_log_aggregator import wire
-from resurge_log_aggregator.book import Listener
 from resurge_log_aggregator.core.model import BlockHead, LogKey, SourceKey, SourceState
+from resurge_log_aggregator.senders import Listener
 
 HELLO_LIMIT_S = 10.0
 SOURCES_MAX = 65_536
@@ -71,6 +71,8 @@ class PushStream:
         self._numbers: dict[SourceKey, int] = {}
         self._acks: dict[int, logs_pb2.SourceAck] = {}
         self._trouble: str | None = None
+        self._gather_s: float | None = None
+        """To be told."""
         self._wake = asyncio.Event()
         self._problem: BaseException | None = None
         self._is_done = False
@@ -104,6 +106,12 @@ class PushStream:
         self._problem = problem
         self._wake.set()
 
+    def paced(self, gather_s: float, at_once: bool) -> None:
+        """Tell the sender how long lines are to gather, with the next answer or at once."""
+        self._gather_s = gather_s
+        if at_once:
+            self._wake.set()
+
     # --- the stream ---
 
     async def answers(self, requests: AsyncIterator[Any]) -> AsyncIterator[logs_pb2.PushResponse]:
@@ -111,11 +119,13 @@ class PushStream:
         reader = asyncio.create_task(self._read(requests))
         self._taker.listen(self)
         try:
-            yield logs_pb2.PushResponse(window=self._window_bytes)
+            first = self._answer()
+            first.window = self._window_bytes
+            yield first
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                if self._acks or self._trouble is not None:
+                if self._acks or self._trouble is not None or self._gather_s is not None:
                     yield self._answer()
                 if self._problem is not None:
                     raise self._problem
@@ -136,6 +146,9 @@ class PushStream:
             else:
                 response.trouble.SetInParent()
             self._trouble = None
+        if self._gather_s is not None:
+            response.gather.FromNanoseconds(round(self._gather_s * 1e9))
+            self._gather_s = None
         return response
 
     def _has_open_ends(self) -> bool:

@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from resurge_libs.obs import log
 from resurge_log_aggregator.core.model import SourceKey
+from resurge_log_aggregator.core.pace import rest_s
 from resurge_log_aggregator.log_file import Entry, LogFile, Reached
 
 RETRY_S = 1.0
@@ -25,7 +26,7 @@ STUCK_AFTER_S = 5.0
 SYNC_SOONER_BYTES = 4 * 1024 * 1024
 """So much text is not left waiting for the interval: a sender's window would be used up by it."""
 SYNC_SOONEST_S = 0.25
-"""But no more often than this: each time every source that printed is told."""
+"""But no more often than this, and less often where many sources are told of it each time."""
 GROUP_MAX = 1_024
 """Blocks that go to the disk in one call."""
 
@@ -222,7 +223,8 @@ class Writer:
             self._sync_wake.wait(self._rules.interval_s)
             self._sync_wake.clear()
             if not self._does_not_wait() and not self._has_last_words:
-                self._rest(began + min(SYNC_SOONEST_S, self._rules.interval_s) - time.monotonic())
+                told = sum(file.dirty_sources for file in list(self._files.values()))
+                self._rest(began + rest_s(told, SYNC_SOONEST_S, self._rules.interval_s) - time.monotonic())
             began, self._has_last_words = time.monotonic(), False
             for file in list(self._files.values()):
                 self._sync(file)

@@ -145,6 +145,16 @@ class Backlog:
                 left -= max(1, len(piece.text))
                 yield piece
 
+    @property
+    def waiting(self) -> int:
+        """Bytes that can be sent now."""
+        return sum(source.waiting for source in self.sources.values() if source.next is not None)
+
+    @property
+    def has_last_words(self) -> bool:
+        """Whether something can be sent now of a source that nobody writes any more."""
+        return any(one.has_ended and not one.end_sent for one in self.sources.values() if one.next is not None)
+
     def _in_order(self) -> list[Source]:
         return sorted(
             (source for source in self.sources.values() if source.next is not None),

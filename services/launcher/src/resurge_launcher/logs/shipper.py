@@ -26,6 +26,7 @@ from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.appending import Appender
 from resurge_launcher.logs.backlog import Backlog, Piece, Source, SpoolRules
+from resurge_launcher.logs.gathering import Gathering
 from resurge_launcher.logs.lifeline import EXIT_LEFT, ORPHAN_LIMIT_S, Lifeline
 from resurge_launcher.logs.route import Route
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
@@ -65,6 +66,7 @@ class Shipper:
         self._under_way: dict[str, int] = {}
         """Bytes of each source that were sent on this stream and are not durable."""
         self._window_bytes = WINDOW_BYTES
+        self._gathering = Gathering()
         self._trouble = ""
         self.lifeline = Lifeline()
         self._stopped = threading.Event()
@@ -115,6 +117,7 @@ class Shipper:
             self._numbers.clear()
             self._names.clear()
             self._under_way.clear()
+            self._gathering = Gathering()
         over = threading.Event()
         timeout = None if give_up_at is None else max(0.1, give_up_at - time.monotonic())
         try:
@@ -137,9 +140,10 @@ class Shipper:
     def _requests(self, over: threading.Event, once: bool) -> Iterator[logs_pb2.PushRequest]:
         hello = logs_pb2.PushHello(protocol_version=PROTOCOL_VERSION, job_id=self._job, sender=self._node)
         yield logs_pb2.PushRequest(hello=hello)
-        idle_s, idle_since = POLL_S, time.monotonic()
+        idle_s, idle_since, at_once = POLL_S, time.monotonic(), once
         while not over.is_set():
-            request = self._next_request()
+            request = self._next_request(at_once)
+            at_once = once
             if request is not None:
                 idle_s, idle_since = POLL_S, time.monotonic()
                 yield request
@@ -151,7 +155,7 @@ class Shipper:
                 return
             if self.lifeline.is_over:
                 return  # the loop outside ends; where the stream hangs, the lifeline does
-            if self._nudged.wait(idle_s):
+            if at_once := self._nudged.wait(idle_s):
                 self._nudged.clear()
             idle_s = min(idle_s * 1.2, IDLE_POLL_S)
 
@@ -162,17 +166,23 @@ class Shipper:
         with self._lock:
             return not any(self._under_way.values())
 
-    def _next_request(self) -> logs_pb2.PushRequest | None:
+    def _next_request(self, at_once: bool = False) -> logs_pb2.PushRequest | None:
+        """What goes now; `at_once`: also what could still wait for more."""
         with self._lock:
             self._backlog.scan()
             request = logs_pb2.PushRequest()
             for source in self._to_open():
                 self._open(request, source.note.name, source.note)
             room = self._window_bytes - sum(self._under_way.values())
-            if room > 0:
+            if room > 0 and (at_once or self._is_due()):
                 for piece in self._backlog.pieces(min(room, MESSAGE_BYTES)):
                     self._add(request, piece)
+            if request.blocks:
+                self._gathering.sent(time.monotonic())
             return request if request.open or request.blocks else None
+
+    def _is_due(self) -> bool:
+        return self._backlog.has_last_words or not self._gathering.wait_s(time.monotonic(), self._backlog.waiting)
 
     def _to_open(self) -> list[Source]:
         """All that is written now; of what has ended the oldest, as the way takes only so many at a time."""
@@ -218,6 +228,8 @@ class Shipper:
         with self._lock:
             if response.window:
                 self._window_bytes = min(WINDOW_BYTES, response.window)
+            if response.HasField("gather"):
+                self._gathering.told(response.gather.ToNanoseconds() / 1e9)
             if response.acks:
                 self._route.answered()
             for ack in response.acks:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
-from resurge_log_aggregator.book import Listener
 from resurge_log_aggregator.core.model import BlockHead, SourceKey, SourceState
+from resurge_log_aggregator.senders import Listener
 
 MESSAGE_BYTES = 1024 * 1024
 OPENED_BYTES, HEAD_BYTES = 128, 64

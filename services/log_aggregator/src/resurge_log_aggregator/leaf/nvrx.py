@@ -82,6 +82,9 @@ class _Ear:
         """The root does not take it."""
         self._client.refused(self._key, problem)
 
+    def paced(self, gather_s: float, at_once: bool) -> None:
+        """The contract has no word for it."""
+
 
 class Client:
     """What came over one client's stream, until all of it is durable. To the uplink it is a sender like any other."""
@@ -116,6 +119,9 @@ class Client:
     def refuse(self, problem: RpcProblem) -> None:
         """The root is lost: what is kept is offered again when it is there."""
         self._lose()
+
+    def paced(self, gather_s: float, at_once: bool) -> None:
+        """The contract has no word for it."""
 
     def reached(self, key: SourceKey, state: SourceState, go_on_from: int | None) -> None:
         """The root's word on a source."""

@@ -24,10 +24,10 @@ from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import problem_of
 from resurge_libs.rpc.passing import hold_for_ever
 from resurge_log_aggregator import wire
-from resurge_log_aggregator.book import Listener
 from resurge_log_aggregator.core.model import BlockHead, SourceKey
 from resurge_log_aggregator.leaf.links import Bounds, Links, Opened, Sent
 from resurge_log_aggregator.leaf.settings import MIB, LeafSettings
+from resurge_log_aggregator.senders import Listener, Senders
 
 
 class Uplink:
@@ -39,7 +39,7 @@ class Uplink:
         self.job = job
         self._root, self._limits, self._token, self._settings = root, limits, token, settings
         self._links = Links(Bounds(settings.leaf_queue_mib * MIB, settings.leaf_queue_blocks))
-        self._senders: set[Listener] = set()
+        self._senders = Senders()
         self._gone, self._wake, self._room = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_found = asyncio.Event()
         self._is_up = False
@@ -78,7 +78,7 @@ class Uplink:
 
     def forget(self, listener: Listener) -> None:
         """A sender has gone; what it sent is passed on all the same."""
-        self._senders.discard(listener)
+        self._senders.remove(listener)
         self._links.forget(listener)
         self._gone.set()
 

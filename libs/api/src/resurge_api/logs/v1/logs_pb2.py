@@ -23,53 +23,54 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from resurge_api.common.v1 import ids_pb2 as resurge__api_dot_common_dot_v1_dot_ids__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eresurge_api/logs/v1/logs.proto\x12\x13resurge_api.logs.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fresurge_api/common/v1/ids.proto\"\xc3\x01\n\x06Source\x12*\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x04\x12\x12\n\ngeneration\x18\x04 \x01(\x04\x12\r\n\x05\x63ycle\x18\x05 \x01(\x04\x12\x0c\n\x04rank\x18\x06 \x01(\r\x12\x12\n\nworld_size\x18\x07 \x01(\r\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\x12\x11\n\tfile_path\x18\t \x01(\t\"[\n\tPushHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06sender\x18\x03 \x01(\t\x12\x14\n\x0c\x63\x61rries_many\x18\x04 \x01(\x08\"I\n\nOpenSource\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12+\n\x06source\x18\x02 \x01(\x0b\x32\x1b.resurge_api.logs.v1.Source\"T\n\x03Gap\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\r\n\x05lines\x18\x02 \x01(\x04\x12/\n\x07\x62\x65\x63\x61use\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\"\x89\x01\n\x05\x42lock\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12\x0c\n\x04text\x18\x04 \x01(\x0c\x12\r\n\x05lines\x18\x05 \x01(\r\x12%\n\x03gap\x18\x06 \x01(\x0b\x32\x18.resurge_api.logs.v1.Gap\x12\x0c\n\x04\x65nds\x18\x07 \x01(\x08\"\x97\x01\n\x0bPushRequest\x12-\n\x05hello\x18\x01 \x01(\x0b\x32\x1e.resurge_api.logs.v1.PushHello\x12-\n\x04open\x18\x02 \x03(\x0b\x32\x1f.resurge_api.logs.v1.OpenSource\x12*\n\x06\x62locks\x18\x03 \x03(\x0b\x32\x1a.resurge_api.logs.v1.Block\"\x8c\x01\n\tSourceAck\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07\x64urable\x18\x02 \x01(\x04\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x11\n\x04next\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x33\n\x07refused\x18\x05 \x01(\x0b\x32\".resurge_api.logs.v1.SourceRefusalB\x07\n\x05_next\"U\n\rSourceRefusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any\"}\n\x0cPushResponse\x12,\n\x04\x61\x63ks\x18\x01 \x03(\x0b\x32\x1e.resurge_api.logs.v1.SourceAck\x12\x0e\n\x06window\x18\x02 \x01(\x04\x12/\n\x07trouble\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\"\xf0\x01\n\x0bTailRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12*\n\x04kind\x18\x02 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x14\n\x07\x61ttempt\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x12\n\x05\x63ycle\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\r\n\x05ranks\x18\x05 \x03(\r\x12\r\n\x05nodes\x18\x06 \x03(\t\x12)\n\x05since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04last\x18\x08 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\t \x01(\x08\x42\n\n\x08_attemptB\x08\n\x06_cycle\"I\n\x0cTailResponse\x12+\n\x06source\x18\x01 \x01(\x0b\x32\x1b.resurge_api.logs.v1.Source\x12\x0c\n\x04text\x18\x02 \x01(\x0c\"\x8f\x01\n\x0bSourceState\x12+\n\x06source\x18\x01 \x01(\x0b\x32\x1b.resurge_api.logs.v1.Source\x12\x0f\n\x07\x64urable\x18\x02 \x01(\x04\x12\r\n\x05lines\x18\x03 \x01(\x04\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12\x11\n\tgap_bytes\x18\x05 \x01(\x04\x12\x11\n\tgap_lines\x18\x06 \x01(\x04\"\xde\x01\n\x03Log\x12*\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x04\x12\r\n\x05\x63ycle\x18\x03 \x01(\x04\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\r\n\x05lines\x18\x06 \x01(\x04\x12\x12\n\nworld_size\x18\x07 \x01(\r\x12\x0e\n\x06sealed\x18\x08 \x01(\x08\x12\x15\n\rmissing_ranks\x18\t \x03(\r\x12\x11\n\tgap_bytes\x18\n \x01(\x04\x12\x11\n\tgap_lines\x18\x0b \x01(\x04\"\x99\x01\n\rGetLogRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12*\n\x04kind\x18\x02 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x14\n\x07\x61ttempt\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x12\n\x05\x63ycle\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x0c\n\x04wait\x18\x05 \x01(\x08\x42\n\n\x08_attemptB\x08\n\x06_cycle\"j\n\x0eGetLogResponse\x12%\n\x03log\x18\x01 \x01(\x0b\x32\x18.resurge_api.logs.v1.Log\x12\x31\n\x07sources\x18\x02 \x03(\x0b\x32 .resurge_api.logs.v1.SourceState\"!\n\x0fListLogsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\":\n\x10ListLogsResponse\x12&\n\x04logs\x18\x01 \x03(\x0b\x32\x18.resurge_api.logs.v1.Log*h\n\x07LogKind\x12\x18\n\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14LOG_KIND_APPLICATION\x10\x01\x12\x15\n\x11LOG_KIND_LAUNCHER\x10\x02\x12\x12\n\x0eLOG_KIND_OTHER\x10\x03\x32\xe2\x02\n\x14LogAggregatorService\x12O\n\x04Push\x12 .resurge_api.logs.v1.PushRequest\x1a!.resurge_api.logs.v1.PushResponse(\x01\x30\x01\x12M\n\x04Tail\x12 .resurge_api.logs.v1.TailRequest\x1a!.resurge_api.logs.v1.TailResponse0\x01\x12Q\n\x06GetLog\x12\".resurge_api.logs.v1.GetLogRequest\x1a#.resurge_api.logs.v1.GetLogResponse\x12W\n\x08ListLogs\x12$.resurge_api.logs.v1.ListLogsRequest\x1a%.resurge_api.logs.v1.ListLogsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eresurge_api/logs/v1/logs.proto\x12\x13resurge_api.logs.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fresurge_api/common/v1/ids.proto\"\xc3\x01\n\x06Source\x12*\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x04\x12\x12\n\ngeneration\x18\x04 \x01(\x04\x12\r\n\x05\x63ycle\x18\x05 \x01(\x04\x12\x0c\n\x04rank\x18\x06 \x01(\r\x12\x12\n\nworld_size\x18\x07 \x01(\r\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\x12\x11\n\tfile_path\x18\t \x01(\t\"[\n\tPushHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06sender\x18\x03 \x01(\t\x12\x14\n\x0c\x63\x61rries_many\x18\x04 \x01(\x08\"I\n\nOpenSource\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12+\n\x06source\x18\x02 \x01(\x0b\x32\x1b.resurge_api.logs.v1.Source\"T\n\x03Gap\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\r\n\x05lines\x18\x02 \x01(\x04\x12/\n\x07\x62\x65\x63\x61use\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\"\x89\x01\n\x05\x42lock\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12\x0c\n\x04text\x18\x04 \x01(\x0c\x12\r\n\x05lines\x18\x05 \x01(\r\x12%\n\x03gap\x18\x06 \x01(\x0b\x32\x18.resurge_api.logs.v1.Gap\x12\x0c\n\x04\x65nds\x18\x07 \x01(\x08\"\x97\x01\n\x0bPushRequest\x12-\n\x05hello\x18\x01 \x01(\x0b\x32\x1e.resurge_api.logs.v1.PushHello\x12-\n\x04open\x18\x02 \x03(\x0b\x32\x1f.resurge_api.logs.v1.OpenSource\x12*\n\x06\x62locks\x18\x03 \x03(\x0b\x32\x1a.resurge_api.logs.v1.Block\"\x8c\x01\n\tSourceAck\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07\x64urable\x18\x02 \x01(\x04\x12\r\n\x05\x65nded\x18\x03 \x01(\x08\x12\x11\n\x04next\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x33\n\x07refused\x18\x05 \x01(\x0b\x32\".resurge_api.logs.v1.SourceRefusalB\x07\n\x05_next\"U\n\rSourceRefusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any\"\xa8\x01\n\x0cPushResponse\x12,\n\x04\x61\x63ks\x18\x01 \x03(\x0b\x32\x1e.resurge_api.logs.v1.SourceAck\x12\x0e\n\x06window\x18\x02 \x01(\x04\x12/\n\x07trouble\x18\x03 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12)\n\x06gather\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf0\x01\n\x0bTailRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12*\n\x04kind\x18\x02 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x14\n\x07\x61ttempt\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x12\n\x05\x63ycle\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\r\n\x05ranks\x18\x05 \x03(\r\x12\r\n\x05nodes\x18\x06 \x03(\t\x12)\n\x05since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04last\x18\x08 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\t \x01(\x08\x42\n\n\x08_attemptB\x08\n\x06_cycle\"I\n\x0cTailResponse\x12+\n\x06source\x18\x01 \x01(\x0b\x32\x1b.resurge_api.logs.v1.Source\x12\x0c\n\x04text\x18\x02 \x01(\x0c\"\x8f\x01\n\x0bSourceState\x12+\n\x06source\x18\x01 \x01(\x0b\x32\x1b.resurge_api.logs.v1.Source\x12\x0f\n\x07\x64urable\x18\x02 \x01(\x04\x12\r\n\x05lines\x18\x03 \x01(\x04\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12\x11\n\tgap_bytes\x18\x05 \x01(\x04\x12\x11\n\tgap_lines\x18\x06 \x01(\x04\"\xde\x01\n\x03Log\x12*\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x04\x12\r\n\x05\x63ycle\x18\x03 \x01(\x04\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\r\n\x05lines\x18\x06 \x01(\x04\x12\x12\n\nworld_size\x18\x07 \x01(\r\x12\x0e\n\x06sealed\x18\x08 \x01(\x08\x12\x15\n\rmissing_ranks\x18\t \x03(\r\x12\x11\n\tgap_bytes\x18\n \x01(\x04\x12\x11\n\tgap_lines\x18\x0b \x01(\x04\"\x99\x01\n\rGetLogRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12*\n\x04kind\x18\x02 \x01(\x0e\x32\x1c.resurge_api.logs.v1.LogKind\x12\x14\n\x07\x61ttempt\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x12\n\x05\x63ycle\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x0c\n\x04wait\x18\x05 \x01(\x08\x42\n\n\x08_attemptB\x08\n\x06_cycle\"j\n\x0eGetLogResponse\x12%\n\x03log\x18\x01 \x01(\x0b\x32\x18.resurge_api.logs.v1.Log\x12\x31\n\x07sources\x18\x02 \x03(\x0b\x32 .resurge_api.logs.v1.SourceState\"!\n\x0fListLogsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\":\n\x10ListLogsResponse\x12&\n\x04logs\x18\x01 \x03(\x0b\x32\x18.resurge_api.logs.v1.Log*h\n\x07LogKind\x12\x18\n\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14LOG_KIND_APPLICATION\x10\x01\x12\x15\n\x11LOG_KIND_LAUNCHER\x10\x02\x12\x12\n\x0eLOG_KIND_OTHER\x10\x03\x32\xe2\x02\n\x14LogAggregatorService\x12O\n\x04Push\x12 .resurge_api.logs.v1.PushRequest\x1a!.resurge_api.logs.v1.PushResponse(\x01\x30\x01\x12M\n\x04Tail\x12 .resurge_api.logs.v1.TailRequest\x1a!.resurge_api.logs.v1.TailResponse0\x01\x12Q\n\x06GetLog\x12\".resurge_api.logs.v1.GetLogRequest\x1a#.resurge_api.logs.v1.GetLogResponse\x12W\n\x08ListLogs\x12$.resurge_api.logs.v1.ListLogsRequest\x1a%.resurge_api.logs.v1.ListLogsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'resurge_api.logs.v1.logs_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LOGKIND']._serialized_start=2299
-  _globals['_LOGKIND']._serialized_end=2403
-  _globals['_SOURCE']._serialized_start=149
-  _globals['_SOURCE']._serialized_end=344
-  _globals['_PUSHHELLO']._serialized_start=346
-  _globals['_PUSHHELLO']._serialized_end=437
-  _globals['_OPENSOURCE']._serialized_start=439
-  _globals['_OPENSOURCE']._serialized_end=512
-  _globals['_GAP']._serialized_start=514
-  _globals['_GAP']._serialized_end=598
-  _globals['_BLOCK']._serialized_start=601
-  _globals['_BLOCK']._serialized_end=738
-  _globals['_PUSHREQUEST']._serialized_start=741
-  _globals['_PUSHREQUEST']._serialized_end=892
-  _globals['_SOURCEACK']._serialized_start=895
-  _globals['_SOURCEACK']._serialized_end=1035
-  _globals['_SOURCEREFUSAL']._serialized_start=1037
-  _globals['_SOURCEREFUSAL']._serialized_end=1122
-  _globals['_PUSHRESPONSE']._serialized_start=1124
-  _globals['_PUSHRESPONSE']._serialized_end=1249
-  _globals['_TAILREQUEST']._serialized_start=1252
-  _globals['_TAILREQUEST']._serialized_end=1492
-  _globals['_TAILRESPONSE']._serialized_start=1494
-  _globals['_TAILRESPONSE']._serialized_end=1567
-  _globals['_SOURCESTATE']._serialized_start=1570
-  _globals['_SOURCESTATE']._serialized_end=1713
-  _globals['_LOG']._serialized_start=1716
-  _globals['_LOG']._serialized_end=1938
-  _globals['_GETLOGREQUEST']._serialized_start=1941
-  _globals['_GETLOGREQUEST']._serialized_end=2094
-  _globals['_GETLOGRESPONSE']._serialized_start=2096
-  _globals['_GETLOGRESPONSE']._serialized_end=2202
-  _globals['_LISTLOGSREQUEST']._serialized_start=2204
-  _globals['_LISTLOGSREQUEST']._serialized_end=2237
-  _globals['_LISTLOGSRESPONSE']._serialized_start=2239
-  _globals['_LISTLOGSRESPONSE']._serialized_end=2297
-  _globals['_LOGAGGREGATORSERVICE']._serialized_start=2406
-  _globals['_LOGAGGREGATORSERVICE']._serialized_end=2760
+  _globals['_LOGKIND']._serialized_start=2375
+  _globals['_LOGKIND']._serialized_end=2479
+  _globals['_SOURCE']._serialized_start=181
+  _globals['_SOURCE']._serialized_end=376
+  _globals['_PUSHHELLO']._serialized_start=378
+  _globals['_PUSHHELLO']._serialized_end=469
+  _globals['_OPENSOURCE']._serialized_start=471
+  _globals['_OPENSOURCE']._serialized_end=544
+  _globals['_GAP']._serialized_start=546
+  _globals['_GAP']._serialized_end=630
+  _globals['_BLOCK']._serialized_start=633
+  _globals['_BLOCK']._serialized_end=770
+  _globals['_PUSHREQUEST']._serialized_start=773
+  _globals['_PUSHREQUEST']._serialized_end=924
+  _globals['_SOURCEACK']._serialized_start=927
+  _globals['_SOURCEACK']._serialized_end=1067
+  _globals['_SOURCEREFUSAL']._serialized_start=1069
+  _globals['_SOURCEREFUSAL']._serialized_end=1154
+  _globals['_PUSHRESPONSE']._serialized_start=1157
+  _globals['_PUSHRESPONSE']._serialized_end=1325
+  _globals['_TAILREQUEST']._serialized_start=1328
+  _globals['_TAILREQUEST']._serialized_end=1568
+  _globals['_TAILRESPONSE']._serialized_start=1570
+  _globals['_TAILRESPONSE']._serialized_end=1643
+  _globals['_SOURCESTATE']._serialized_start=1646
+  _globals['_SOURCESTATE']._serialized_end=1789
+  _globals['_LOG']._serialized_start=1792
+  _globals['_LOG']._serialized_end=2014
+  _globals['_GETLOGREQUEST']._serialized_start=2017
+  _globals['_GETLOGREQUEST']._serialized_end=2170
+  _globals['_GETLOGRESPONSE']._serialized_start=2172
+  _globals['_GETLOGRESPONSE']._serialized_end=2278
+  _globals['_LISTLOGSREQUEST']._serialized_start=2280
+  _globals['_LISTLOGSREQUEST']._serialized_end=2313
+  _globals['_LISTLOGSRESPONSE']._serialized_start=2315
+  _globals['_LISTLOGSRESPONSE']._serialized_end=2373
+  _globals['_LOGAGGREGATORSERVICE']._serialized_start=2482
+  _globals['_LOGAGGREGATORSERVICE']._serialized_end=2836
 # @@protoc_insertion_point(module_scope)

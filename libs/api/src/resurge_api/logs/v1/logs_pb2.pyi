@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import any_pb2 as _any_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from resurge_api.common.v1 import ids_pb2 as _ids_pb2
 from google.protobuf.internal import containers as _containers
@@ -128,14 +129,16 @@ class SourceRefusal(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[_Iterable[_Union[_any_pb2.Any, _Mapping]]] = ...) -> None: ...
 
 class PushResponse(_message.Message):
-    __slots__ = ("acks", "window", "trouble")
+    __slots__ = ("acks", "window", "trouble", "gather")
     ACKS_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    GATHER_FIELD_NUMBER: _ClassVar[int]
     acks: _containers.RepeatedCompositeFieldContainer[SourceAck]
     window: int
     trouble: _ids_pb2.Because
-    def __init__(self, acks: _Optional[_Iterable[_Union[SourceAck, _Mapping]]] = ..., window: _Optional[int] = ..., trouble: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ...) -> None: ...
+    gather: _duration_pb2.Duration
+    def __init__(self, acks: _Optional[_Iterable[_Union[SourceAck, _Mapping]]] = ..., window: _Optional[int] = ..., trouble: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., gather: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TailRequest(_message.Message):
     __slots__ = ("job_id", "kind", "attempt", "cycle", "ranks", "nodes", "since", "last", "follow")
