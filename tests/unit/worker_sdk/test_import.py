@@ -39,3 +39,12 @@ def test_every_name_is_there_and_no_other():
         assert name in dir(resurge)
     with pytest.raises(AttributeError, match="nonsense"):
         resurge.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("home", "missing"), [("lightning", ("lightning", "pytorch_lightning")), ("transformers", ("transformers",))]
+)
+def test_a_framework_that_is_not_there_is_named_with_what_to_install(home, missing):
+    program = f"import sys; sys.modules.update(dict.fromkeys({missing})); import resurge.{home}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and f"pip install 'resurge[{home}]'" in done.stderr
