@@ -191,7 +191,7 @@ async def test_what_is_wrong_is_refused_by_name(tmp_path, make, problem, said):
 
 async def tail_of(stub, **more) -> list[tuple[int, bytes]]:
     request = logs_pb2.TailRequest(kind=logs_pb2.LOG_KIND_APPLICATION, **more)
-    return [(part.source.rank, part.text) async for part in stub.Tail(request, timeout=LIMIT_S)]
+    return [(part.source.rank, part.text) async for part in stub.Tail(request, timeout=LIMIT_S) if part.text]
 
 
 async def filled(stub) -> Sender:
@@ -253,6 +253,57 @@ async def test_a_follower_of_all_leaves_a_cycle_whose_end_never_comes_for_the_ne
             if part.text == b"next\n":
                 break
         assert b"".join(heard).endswith(b"0: c\n0: late\nnext\n"), "what comes late is not passed by"
+
+
+async def followed(stub, until: bytes, **more) -> tuple[bytes, logs_pb2.LogPlace]:
+    """What a follower hears up to these lines, and how far it is with them."""
+    text, request = b"", logs_pb2.TailRequest(kind=logs_pb2.LOG_KIND_APPLICATION, follow=True, **more)
+    async for part in stub.Tail(request, timeout=LIMIT_S):
+        text += part.text
+        if text.endswith(until):
+            return text, part.place
+    raise AssertionError(f"it ended before {until!r}")
+
+
+async def test_a_follower_goes_on_where_it_was_when_the_service_is_started_again(tmp_path):
+    async with Bench(tmp_path) as stub:
+        await filled(stub)
+        text, place = await followed(stub, b"0: c\n", last=2)
+        assert (text, place.position, place.path) == (b"1: b\n0: c\n", 25, str(tmp_path / "app_cycle0.log"))
+        _, of_rank = await followed(stub, b"1: b\n", ranks=[1])
+    async with Bench(tmp_path) as stub:
+        sender = sender_of(stub)
+        for rank, at in ((0, 15), (1, 10)):
+            sender.open(rank, source(rank))
+            sender.block(rank, at, b"%d: new\n" % rank)
+        await sender.hear(lambda: len(sender.durable) == 2 and min(sender.durable.values()) > 15)
+        text, later = await followed(stub, b"1: new\n", after=place, last=1)
+        assert text == b"0: new\n1: new\n" and later.blocks == place.blocks + 2
+        assert (await followed(stub, b"1: new\n", after=of_rank, ranks=[1]))[0] == b"1: new\n"
+        place.blocks += 99  # a loss of power took what it had read
+        sender.block(1, 17, b"1: again\n")
+        assert (await followed(stub, b"again\n", after=place))[0].endswith(b"1: again\n")
+        for rank, at in ((0, 22), (1, 26)):
+            sender.block(rank, at, b"", ends=True)
+        request = logs_pb2.TailRequest(kind=logs_pb2.LOG_KIND_APPLICATION, follow=True, cycle=0, after=later)
+        heard = [part async for part in stub.Tail(request, timeout=LIMIT_S)]
+        assert heard[-1].place.sealed and b"".join(part.text for part in heard) == b"1: again\n"
+
+
+async def test_a_follower_goes_on_in_a_file_that_was_made_anew(tmp_path):
+    async with Bench(tmp_path) as stub:
+        sender = await filled(stub)
+        heard, request = b"", logs_pb2.TailRequest(kind=logs_pb2.LOG_KIND_APPLICATION, follow=True)
+        async for part in stub.Tail(request, timeout=LIMIT_S):
+            heard += part.text
+            if heard.endswith(b"0: c\n"):
+                (tmp_path / "app_cycle0.log").rename(tmp_path / "moved")
+                sender.block(0, 15, b"0: d\n")
+            if heard.endswith(b"0: d\n"):
+                sender.block(0, 20, b"0: e\n")
+            if heard.endswith(b"0: e\n"):
+                break
+    assert heard == b"0: a\n0: b\n1: a\n1: b\n0: c\n0: d\n0: e\n"
 
 
 async def test_an_unknown_cycle_is_named_with_those_that_are_there(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -12,7 +14,10 @@ from resurge_launcher.logs import shipper, spool
 from resurge_launcher.logs.spool import SpoolNote
 from resurge_libs.obs import cycle_files
 from resurge_libs.obs.cycle_record import CycleRecord, NodePlace, RankPlace
+from resurge_libs.testing.wait import wait_until
 from tests.fakes.host import HostProcess
+
+LIMIT_S = 30.0
 
 
 def left_behind(folder, rank: int, text: bytes) -> None:
@@ -88,6 +93,51 @@ def test_no_log_server_is_said_with_what_to_do(tmp_path, capfdbinary):
     assert code == 1 and b"did not answer" in err
     code, _, err = told(capfdbinary, "tail", "--state-dir", str(tmp_path))
     assert code == 2 and b"--log-endpoint" in err
+
+
+def test_a_follower_outlives_a_log_server_that_is_killed_and_ends_with_one_that_ends(tmp_path):
+    more = ("--applog-prefix", str(tmp_path / "app.log"), "--sync", "ack", "--job-id", "job")
+    state, app, out = tmp_path / "state", tmp_path / "app_cycle0.log", tmp_path / "out"
+    command = [sys.executable, "-m", "resurge_launcher", "logs", "tail", "-f", "--rank", "1", "--state-dir", str(state)]
+    spools = tmp_path / "spool"
+    note = SpoolNote("job", "n1", 1, 1, 0, 1, 2, incarnation=7)
+    descriptor = spool.open_for_worker(spools, note)
+
+    def say(text: bytes) -> None:
+        os.write(descriptor, text)
+        assert main(["logs", "flush", str(spools), "--log-endpoint", host.endpoint]) == 0
+
+    with HostProcess(state / "log-server", module="resurge_log_aggregator", more=more) as host, out.open("wb") as shown:
+        say(b"a\nb\n")
+        tail = subprocess.Popen(command, stdout=shown, stderr=subprocess.PIPE, text=True)
+        try:
+            wait_until(lambda: out.read_bytes() == b"1: a\n1: b\n", LIMIT_S, "the first lines")
+            host.kill()
+            host.start()
+            say(b"c\n")
+            wait_until(lambda: out.read_bytes().endswith(b"1: c\n"), LIMIT_S, "the line of the second server")
+            host.terminate()
+            _, said = tail.communicate(timeout=LIMIT_S)
+        finally:
+            tail.kill()
+            os.close(descriptor)
+    assert tail.returncode == 0, said
+    assert out.read_bytes() == app.read_bytes() == b"1: a\n1: b\n1: c\n"
+    assert "it is waited for" in said and "answers again" in said and "has ended" in said, said
+
+
+def test_without_following_the_file_is_read_where_the_server_that_was_announced_is_dead(tmp_path, capfdbinary):
+    path = tmp_path / "app_cycle0.log"
+    path.write_bytes(b"0: a\n1: b\n")
+    nodes = (NodePlace("n0", "h0", 0, "", str(path)),)
+    record = CycleRecord("job", 1, 0, 1, 1_700_000_000.0, nodes=nodes, ranks=(RankPlace(0, "n0", "h0", 0),))
+    cycle_files.write_record(cycle_files.record_path(tmp_path / "cycles", "job", 1, 0), record)
+    (tmp_path / "log-server").mkdir()
+    (tmp_path / "log-server" / "control.json").write_text(json.dumps({"endpoint": "127.0.0.1:1"}))
+    code, out, err = told(capfdbinary, "tail", "--state-dir", str(tmp_path), "--rank", "1")
+    assert (code, out) == (0, b"1: b\n") and b"read from the file of cycle 0 itself" in err, err
+    code, out, err = told(capfdbinary, "tail", "--state-dir", str(tmp_path), "-f")
+    assert (code, out) == (1, b"") and b"did not answer" in err
 
 
 def test_a_spool_that_another_process_sends_is_left_to_it(tmp_path, served, capfdbinary):

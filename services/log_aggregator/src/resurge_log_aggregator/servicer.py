@@ -19,7 +19,7 @@ from resurge_log_aggregator.book import Book
 from resurge_log_aggregator.core.model import LogKey, LogKind
 from resurge_log_aggregator.index import NotAnIndex
 from resurge_log_aggregator.push import PushStream
-from resurge_log_aggregator.reading import LogReader, Part, Wanted
+from resurge_log_aggregator.reading import LogReader, Wanted
 
 WAIT_MAX_S = 600.0
 LATER_AFTER_S = 3.0
@@ -45,17 +45,21 @@ class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
         kind = wire.kind_of(request.kind)
         wanted = Wanted(frozenset(request.ranks), frozenset(request.nodes), request.since.ToNanoseconds() / 1e9)
         names_one = request.HasField("cycle") or kind is LogKind.LAUNCHER
-        last = request.last
+        chosen, last, skip = request, request.last, 0
+        if request.HasField("after"):
+            chosen, last, skip = wire.of_place(request), 0, request.after.blocks
+        if request.follow:
+            yield pb.TailResponse()  # it is listened to: from here on a follower comes back after a break
         done: LogKey | None = None
         while True:
-            key = await self._next_log(request, kind, done)
+            key = await self._next_log(chosen, kind, done)
             if key is None:
                 return
-            async for part in self._lines(key, wanted, last, request.follow, names_one):
-                yield _told(part)
+            async for told in self._lines(key, wanted, (last, skip), request.follow, names_one):
+                yield told
             if not request.follow or names_one:
                 return
-            done, last = key, 0
+            done, last, skip = key, 0, 0
 
     async def _next_log(self, request: pb.TailRequest, kind: LogKind, done: LogKey | None) -> LogKey | None:
         """The file to read next: the one named, the last one, or the one after `done`, waited for where it may come."""
@@ -74,31 +78,32 @@ class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
             await changed.wait()
 
     async def _lines(
-        self, key: LogKey, wanted: Wanted, last: int, follow: bool, names_one: bool
-    ) -> AsyncIterator[Part]:
+        self, key: LogKey, wanted: Wanted, last_skip: tuple[int, int], follow: bool, names_one: bool
+    ) -> AsyncIterator[pb.TailResponse]:
+        last, skip = last_skip
         loop = asyncio.get_running_loop()
-        state = self._book.state(key)
-        assert state is not None, "a log that was chosen is open"
-        try:
-            reader = await loop.run_in_executor(None, LogReader, Path(state[1]), self._book.job, key, wanted)
-        except (OSError, NotAnIndex) as error:
-            raise Unready(Because(Reason.LOG_NOT_WRITTEN, f"{state[1]} cannot be read: {error}")) from None
+        reader, path = await self._reader(key, wanted, skip)
         try:
             if last:
                 for part in await loop.run_in_executor(None, functools.partial(reader.last, last)):
-                    yield part
+                    yield wire.part_to_proto(key, path, part)
+            if follow:  # what was passed over stays so, also over a broken stream
+                yield wire.place_to_proto(key, path, reader.blocks, reader.position)
             quiet_since, is_late = loop.time(), False
             while True:
                 changed = self._book.changed(key if names_one else None)
                 parts = await loop.run_in_executor(None, reader.more)
                 for part in parts:
-                    yield part
+                    yield wire.part_to_proto(key, path, part)
                 if parts:
                     quiet_since, is_late = loop.time(), False
                     continue
                 if is_late:
                     return
-                if not follow or self._is_over(key):
+                if not follow:
+                    return
+                if self._is_over(key):
+                    yield wire.place_to_proto(key, path, reader.blocks, reader.position, sealed=True)
                     return
                 if names_one or not self._later(key):
                     await changed.wait()
@@ -111,6 +116,16 @@ class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
                     is_late = True
         finally:
             reader.close()
+
+    async def _reader(self, key: LogKey, wanted: Wanted, skip: int) -> tuple[LogReader, str]:
+        state = self._book.state(key)
+        assert state is not None, "a log that was chosen is open"
+        loop = asyncio.get_running_loop()
+        try:
+            reader = await loop.run_in_executor(None, LogReader, Path(state[1]), self._book.job, key, wanted, skip)
+        except (OSError, NotAnIndex) as error:
+            raise Unready(Because(Reason.LOG_NOT_WRITTEN, f"{state[1]} cannot be read: {error}")) from None
+        return reader, state[1]
 
     def _later(self, done: LogKey) -> list[LogKey]:
         return [key for key in self._book.logs() if key.kind is done.kind and key > done]
@@ -157,7 +172,3 @@ class LogAggregatorServicer(logs_pb2_grpc.LogAggregatorServiceServicer):
         wire.check_job(request.job_id, self._book.job)
         found = [state for key in self._book.logs() if (state := self._book.state(key)) is not None]
         return pb.ListLogsResponse(logs=[wire.log_to_proto(*state) for state in found])
-
-
-def _told(part: Part) -> pb.TailResponse:
-    return pb.TailResponse(source=wire.source_to_proto(part.key, part.world_size), text=part.text)

@@ -12,6 +12,7 @@ from resurge_libs.core.ids import JobId
 from resurge_libs.core.refusals import BadRequest, RpcProblem, VersionMismatch, WrongJob
 from resurge_libs.rpc.errors import from_status, to_status
 from resurge_log_aggregator.core.model import BlockHead, LogKey, LogKind, LogState, SourceKey, SourceState
+from resurge_log_aggregator.reading import Part
 
 PROTOCOL_VERSION = 1
 NAME_BYTES_MAX = 256
@@ -104,6 +105,29 @@ def source_to_proto(key: SourceKey, world_size: int) -> logs_pb2.Source:
         incarnation=key.incarnation,
         file_path=key.name,
     )
+
+
+def of_place(request: logs_pb2.TailRequest) -> logs_pb2.TailRequest:
+    """The request for the file in which a reader goes on."""
+    chosen = logs_pb2.TailRequest(kind=request.kind, follow=request.follow)
+    chosen.attempt, chosen.cycle = request.after.attempt, request.after.cycle
+    return chosen
+
+
+def part_to_proto(key: LogKey, path: str, part: Part) -> logs_pb2.TailResponse:
+    """Lines, and how far the reader is with them."""
+    told = place_to_proto(key, path, part.blocks, part.position)
+    told.source.CopyFrom(source_to_proto(part.key, part.world_size))
+    told.text = part.text
+    return told
+
+
+def place_to_proto(key: LogKey, path: str, blocks: int, position: int, sealed: bool = False) -> logs_pb2.TailResponse:
+    """How far a reader is, without lines."""
+    place = logs_pb2.LogPlace(
+        attempt=key.attempt, cycle=key.cycle, blocks=blocks, position=position, path=path, sealed=sealed
+    )
+    return logs_pb2.TailResponse(place=place)
 
 
 def source_state_to_proto(state: SourceState) -> logs_pb2.SourceState:

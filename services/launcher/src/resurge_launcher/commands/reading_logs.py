@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from resurge_api.logs.v1 import logs_pb2
 from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands import log_files, values
 from resurge_launcher.commands.control import newest_state_dir
+from resurge_launcher.commands.following_logs import Follower, NoLogServer, Part
 from resurge_launcher.usage import CommandFailed, UsageProblem
 from resurge_libs.obs.cycle_record import CycleRecord
 from resurge_libs.rpc.endpoint import Endpoint
@@ -61,18 +64,43 @@ def tail(log_endpoint: str | None, state_dir: str | None, **wanted: Any) -> None
     out = sys.stdout.buffer
     record = None if log_endpoint is not None else _without_server(state_dir, wanted)
     if record is not None:
-        for rank, line in log_files.lines_of(record, wanted):
-            if pattern is None or pattern.search(line):
-                out.write(_coloured(line, max(0, rank)) if painted else line)
-        out.flush()
-        return
-    for part in _stream(_log_server(log_endpoint, state_dir), request):
-        text = part.text
+        parts = log_files.lines_of(record, wanted)
+    elif wanted["follow"]:
+        parts = Follower(request, lambda: _log_server(log_endpoint, state_dir), _stream, _said).parts()
+    else:
+        parts = _once(log_endpoint, state_dir, request, wanted)
+    for rank, text in parts:
         if pattern is not None:
             text = b"".join(line for line in text.splitlines(keepends=True) if pattern.search(line))
         if text:
-            out.write(_coloured(text, part.source.rank) if painted else text)
-            out.flush()
+            out.write(_coloured(text, max(0, rank)) if painted else text)
+            if record is None:
+                out.flush()
+    out.flush()
+
+
+def _said(sentence: str) -> None:
+    click.echo(f"resurge: {sentence}", err=True)
+
+
+def _once(
+    log_endpoint: str | None, state_dir: str | None, request: logs_pb2.TailRequest, wanted: dict[str, Any]
+) -> Iterator[Part]:
+    """What is there; from the file where the server that was announced does not answer any more."""
+    is_answered = False
+    try:
+        for part in _stream(_log_server(log_endpoint, state_dir), request):
+            is_answered = True
+            if part.text:
+                yield part.source.rank, part.text
+    except NoLogServer as problem:
+        if log_endpoint is not None or is_answered:
+            raise
+        record = log_files.record_with_file(_directory(state_dir), wanted["attempt"], wanted["cycle"])
+        if record is None:
+            raise
+        _said(f"{problem}; what follows is read from the file of cycle {record.cycle} itself")
+        yield from log_files.lines_of(record, wanted)
 
 
 def _request(wanted: dict[str, Any]) -> logs_pb2.TailRequest:
@@ -166,7 +194,10 @@ def flush(spool: Path, log_endpoint: str, limit_s: float) -> None:
     sender = shipper.Shipper(
         spool, Route((), _endpoint(log_endpoint)), notes[0].job, notes[0].node, token, SpoolRules()
     )
-    code = sender.run(limit_s=limit_s, once=True)
+    try:
+        code = sender.run(limit_s=limit_s, once=True)
+    finally:
+        os.close(claimed)
     left = len(list(spools.notes(spool)))
     click.echo(
         f"{len(notes) - left} of {len(notes)} sources are complete in their files"
@@ -205,7 +236,7 @@ def merge(files: tuple[Path, ...], output: Path | None) -> None:
 def _log_server(written: str | None, state_dir: str | None) -> Endpoint:
     if written is not None:
         return _endpoint(written)
-    directory = Path(state_dir) if state_dir else newest_state_dir(launcher_settings.environment())
+    directory = _directory(state_dir)
     announced = directory / LOG_SERVER / CONTROL_NAME
     try:
         return values.endpoint(str(json.loads(announced.read_text(encoding="utf-8"))["endpoint"]))
@@ -218,10 +249,14 @@ def _log_server(written: str | None, state_dir: str | None) -> Endpoint:
 
 def _without_server(state_dir: str | None, wanted: dict[str, Any]) -> CycleRecord | None:
     """The record of the cycle whose file is to be read itself; None where a log server is announced, or no file."""
-    directory = Path(state_dir) if state_dir else newest_state_dir(launcher_settings.environment())
+    directory = _directory(state_dir)
     if (directory / LOG_SERVER / CONTROL_NAME).exists():
         return None
     return log_files.record_with_file(directory, wanted["attempt"], wanted["cycle"])
+
+
+def _directory(state_dir: str | None) -> Path:
+    return Path(state_dir) if state_dir else newest_state_dir(launcher_settings.environment())
 
 
 def _endpoint(written: str) -> Endpoint:
@@ -263,11 +298,13 @@ class _Calls:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         import grpc
 
-        from resurge_libs.core.refusals import ReplyLost
+        from resurge_libs.core.refusals import Overloaded, ReplyLost, Unready, Unsure
         from resurge_libs.rpc.errors import problem_of
 
         self._channel.close()
         if isinstance(error, grpc.RpcError):
             problem = problem_of(error)
             said = "did not answer" if isinstance(problem, ReplyLost) else "refused"
-            raise CommandFailed(f"the log server at {self._endpoint} {said}: {problem}") from None
+            may_answer = isinstance(problem, Unsure | Unready | Overloaded)
+            failed = NoLogServer if may_answer else CommandFailed
+            raise failed(f"the log server at {self._endpoint} {said}: {problem}") from None

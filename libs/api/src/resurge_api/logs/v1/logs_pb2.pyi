@@ -141,7 +141,7 @@ class PushResponse(_message.Message):
     def __init__(self, acks: _Optional[_Iterable[_Union[SourceAck, _Mapping]]] = ..., window: _Optional[int] = ..., trouble: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., gather: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TailRequest(_message.Message):
-    __slots__ = ("job_id", "kind", "attempt", "cycle", "ranks", "nodes", "since", "last", "follow")
+    __slots__ = ("job_id", "kind", "attempt", "cycle", "ranks", "nodes", "since", "last", "follow", "after")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class TailRequest(_message.Message):
     SINCE_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     kind: LogKind
     attempt: int
@@ -160,15 +161,34 @@ class TailRequest(_message.Message):
     since: _timestamp_pb2.Timestamp
     last: int
     follow: bool
-    def __init__(self, job_id: _Optional[str] = ..., kind: _Optional[_Union[LogKind, str]] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., ranks: _Optional[_Iterable[int]] = ..., nodes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[int] = ..., follow: bool = ...) -> None: ...
+    after: LogPlace
+    def __init__(self, job_id: _Optional[str] = ..., kind: _Optional[_Union[LogKind, str]] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., ranks: _Optional[_Iterable[int]] = ..., nodes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[int] = ..., follow: bool = ..., after: _Optional[_Union[LogPlace, _Mapping]] = ...) -> None: ...
+
+class LogPlace(_message.Message):
+    __slots__ = ("attempt", "cycle", "blocks", "position", "path", "sealed")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    CYCLE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    cycle: int
+    blocks: int
+    position: int
+    path: str
+    sealed: bool
+    def __init__(self, attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., blocks: _Optional[int] = ..., position: _Optional[int] = ..., path: _Optional[str] = ..., sealed: bool = ...) -> None: ...
 
 class TailResponse(_message.Message):
-    __slots__ = ("source", "text")
+    __slots__ = ("source", "text", "place")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     source: Source
     text: bytes
-    def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., text: _Optional[bytes] = ...) -> None: ...
+    place: LogPlace
+    def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., text: _Optional[bytes] = ..., place: _Optional[_Union[LogPlace, _Mapping]] = ...) -> None: ...
 
 class SourceState(_message.Message):
     __slots__ = ("source", "durable", "lines", "ended", "gap_bytes", "gap_lines")
