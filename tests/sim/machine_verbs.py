@@ -13,7 +13,7 @@ class MachineVerbs:
     """The verbs of a world that machines obey."""
 
     def power_off(self: World, node: str, at_s: float | None = None, back_after_s: float | None = None) -> None:
-        """A machine goes without a word."""
+        """A machine goes without a word, with every node on it."""
 
         def act() -> None:
             self._lose_power(node, back_after_s)
@@ -23,7 +23,8 @@ class MachineVerbs:
     def _lose_power(self: World, node: str, back_after_s: float | None) -> None:
         machine = self.machine_of(node)
         self._boots[machine] = self._boots.get(machine, 0) + 1
-        self._take_down(node, back_after_s, lambda launcher: launcher.vanish(), "loses power")
+        for one in [other for other in self._live if self.machine_of(other) == machine]:
+            self._take_down(one, back_after_s, lambda launcher: launcher.vanish(), "loses power")
 
     def replace_machine(self: World, node: str, at_s: float | None = None, back_after_s: float = 3.0) -> None:
         """A machine goes without a word, and another comes under the same names."""

@@ -39,7 +39,7 @@ class PolicyMood:
     stops: float = 0.0
     """How often it wants the job to end."""
     grants: float = 0.0
-    """How often it wants a restart where it should not."""
+    """How often it wants a restart that rendezvous itself must hold; progress is the policy's own to judge."""
     doubles: float = 0.0
     """How often its answer comes twice, the second one later."""
 
@@ -226,11 +226,9 @@ class Service(SimProcess):
 
     def _tell(self, stream: str, message: object) -> None:
         way = self._ways.get(stream)
-        if way is None:
-            return
-        if way.link is None:
+        if way is not None and way.link is None:
             way.stream.send_down(message)
-        else:
+        elif way is not None and way.link is not None:
             self._relays[way.stream].append((way.link, message))
 
     def _ask_policy(self, view: IncidentView) -> None:
@@ -250,6 +248,7 @@ class Service(SimProcess):
         verdict, chance = decide(view, VerdictRules()), self.world.chance
         if not verdict.is_restart:
             grants = self.policy.grants and chance.random() < self.policy.grants
+            grants = grants and verdict.because.code is not Reason.NO_PROGRESS
             return replace(verdict, kind=VerdictKind.RESTART, exit_code=0) if grants else verdict
         if chance.random() < self.policy.excludes:
             return replace(verdict, kind=VerdictKind.RESTART_EXCLUDING, excluded=frozenset({view.faults[0].node}))
