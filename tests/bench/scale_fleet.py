@@ -143,7 +143,7 @@ class Fleet:
             if fd == extra:
                 is_asked = True
             else:
-                self.came.append(self.read(self.by_fd[fd], events))
+                self.look(self.by_fd[fd], events)
         for _ in range(min(OBEYED_PER_ROUND, len(self.came))):
             self.obey(self.came.popleft())
         return is_asked
@@ -187,14 +187,17 @@ class Fleet:
             node.call.send(node.words.message(beats).SerializeToString())
             self.settle(node)
 
-    def read(self, node: Node, events: int) -> Came:
-        """What has come to one launcher, and when."""
-        call = node.call
-        assert call is not None, "a launcher without a connection is not polled"
+    def look(self, node: Node, events: int) -> None:
+        """Write what has room, at once: a socket that has room is shown at each look until nothing waits for it."""
+        assert node.call is not None, "a launcher without a connection is not polled"
         if events & select.EPOLLOUT:
-            call.flush()
-        if not events & ~select.EPOLLOUT:
-            return Came(node, call, [], 0.0)
+            node.call.flush()
+            self.settle(node)
+        if events & ~select.EPOLLOUT and node.call is not None:
+            self.came.append(self.read(node, node.call))
+
+    def read(self, node: Node, call: Http2Call) -> Came:
+        """What has come to one launcher, and when."""
         messages = call.receive()
         node.heard_at = time.monotonic()
         # it came to the socket earlier, while this process served others: that is no time of the service
