@@ -7,8 +7,9 @@ is too long is cut instead, because a long error message must not cost a node it
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -17,13 +18,12 @@ from resurge_api.common.v1 import ids_pb2
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.ids import Attempt, FencingToken, Generation, Incarnation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
-from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.refusals import BadRequest, VersionMismatch
 from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.errors import because_from_proto, token_from_proto
-from resurge_libs.rpc.progress import iteration_in, rules_from_proto
+from resurge_libs.rpc.progress import rules_from_proto
 from resurge_libs.rpc.restarts import restart_rules_from_proto
 from resurge_libs.rpc.validation import Violations
 from resurge_rendezvous.core.model import (
@@ -41,8 +41,9 @@ from resurge_rendezvous.core.model import (
     WorkerProcess,
 )
 from resurge_rendezvous.wire_aborts import aborts_of
-from resurge_rendezvous.wire_drain import draining_of
+from resurge_rendezvous.wire_drain import NO_DRAINING, draining_of
 from resurge_rendezvous.wire_musters import muster_of
+from resurge_rendezvous.wire_progress import progress_of
 
 MAX_NAME_BYTES = 256
 MAX_PATH_BYTES = 4_096
@@ -63,6 +64,10 @@ MAX_EXIT_CODE = 255
 MAX_LEASE_TTL_S = 3_600.0
 MAX_WALL_S = 253_402_300_799
 """The last second of the year 9999, as Timestamp allows."""
+
+LISTS = ("exits", "faults", "milestones", "spans", "workers")
+M = TypeVar("M")
+V = TypeVar("V")
 
 PHASES = {
     attach_pb2.NODE_PHASE_READY: NodePhase.READY,
@@ -214,31 +219,36 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
     wrong.between(f"{at}.generation", observed.generation, 0, MAX_NUMBER)
     wrong.between(f"{at}.revision_seen", observed.revision_seen, 0, MAX_NUMBER)
     wrong.text(f"{at}.incident_id", observed.incident_id, MAX_NAME_BYTES)
-    for name in ("exits", "faults", "milestones", "spans", "workers"):
+    said = {field.name for field, _ in observed.ListFields()}  # most say little: what is absent is not looked for
+    for name in said.intersection(LISTS):
         wrong.count(f"{at}.{name}", len(getattr(observed, name)), MAX_ITEMS)
     wrong.check()  # lists of a bounded length only are looked into
     value = Observed(
         phase=phase or NodePhase.UNKNOWN,
         generation=Generation(observed.generation),
         revision_seen=observed.revision_seen,
-        exits=tuple(_exit_of(item, wrong, f"{at}.exits[{index}]") for index, item in enumerate(observed.exits)),
-        faults=tuple(_fault_of(item, wrong, f"{at}.faults[{index}]") for index, item in enumerate(observed.faults)),
-        milestones=tuple(
-            _milestone_of(item, wrong, f"{at}.milestones[{index}]") for index, item in enumerate(observed.milestones)
-        ),
-        spans=tuple(_span_of(item, wrong, f"{at}.spans[{index}]") for index, item in enumerate(observed.spans)),
-        incident=IncidentId(observed.incident_id) if observed.incident_id else None,
-        store_offer=_offer_of(observed, wrong, f"{at}.store_offer"),
+        exits=_all_of(observed.exits, _exit_of, wrong, f"{at}.exits") if "exits" in said else (),
+        faults=_all_of(observed.faults, _fault_of, wrong, f"{at}.faults") if "faults" in said else (),
+        milestones=_all_of(observed.milestones, _milestone_of, wrong, f"{at}.milestones")
+        if "milestones" in said
+        else (),
+        spans=_all_of(observed.spans, _span_of, wrong, f"{at}.spans") if "spans" in said else (),
+        incident=IncidentId(observed.incident_id) if "incident_id" in said else None,
+        store_offer=_offer_of(observed, wrong, f"{at}.store_offer") if "store_offer" in said else None,
         exit_acknowledged=observed.exit_acknowledged,
-        leaving_signal=_optional(observed, "leaving_signal"),
-        workers=tuple(_worker_of(item, wrong, f"{at}.workers[{index}]") for index, item in enumerate(observed.workers)),
-        progress=_progress_of(observed, wrong, f"{at}.progress"),
-        draining=draining_of(observed.draining, wrong, f"{at}.draining"),
-        aborts=aborts_of(observed.aborts, wrong, f"{at}.aborts"),
-        muster=muster_of(observed, wrong, f"{at}.muster"),
+        leaving_signal=observed.leaving_signal if "leaving_signal" in said else None,
+        workers=_all_of(observed.workers, _worker_of, wrong, f"{at}.workers") if "workers" in said else (),
+        progress=progress_of(observed.progress, wrong, f"{at}.progress") if "progress" in said else None,
+        draining=draining_of(observed.draining, wrong, f"{at}.draining") if "draining" in said else NO_DRAINING,
+        aborts=aborts_of(observed.aborts, wrong, f"{at}.aborts") if "aborts" in said else (),
+        muster=muster_of(observed, wrong, f"{at}.muster") if "muster" in said else None,
     )
     wrong.check()
     return value
+
+
+def _all_of(items: Iterable[M], of: Callable[[M, Violations, str], V], wrong: Violations, at: str) -> tuple[V, ...]:
+    return tuple([of(item, wrong, f"{at}[{index}]") for index, item in enumerate(items)])
 
 
 def _worker_of(worker: attach_pb2.WorkerProcess, wrong: Violations, at: str) -> WorkerProcess:
@@ -300,33 +310,11 @@ def _span_of(span: attach_pb2.Span, wrong: Violations, at: str) -> ObservedSpan:
     return ObservedSpan(span.name, start, end, None if rank is None else Rank(rank), attributes)
 
 
-def _offer_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> StoreOffer | None:
-    if not observed.HasField("store_offer"):
-        return None
+def _offer_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> StoreOffer:
     offer = observed.store_offer
     wrong.name(f"{at}.address", offer.address, MAX_NAME_BYTES)
     wrong.between(f"{at}.port", offer.port, 1, 65_535)
     return StoreOffer(offer.address, offer.port, offer.is_served)
-
-
-def _progress_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> CycleProgress | None:
-    if not observed.HasField("progress"):
-        return None
-    progress = observed.progress
-    return CycleProgress(
-        at_start=_marker_of(progress, "at_start", wrong, at),
-        at_end=_marker_of(progress, "at_end", wrong, at),
-        is_over=progress.is_over,
-        sdk_step=iteration_in(progress, "sdk_step", wrong, at),
-    )
-
-
-def _marker_of(progress: attach_pb2.CycleProgress, field: str, wrong: Violations, at: str) -> MarkerReading | None:
-    if not progress.HasField(field):
-        return None
-    reading: attach_pb2.MarkerReading = getattr(progress, field)
-    value = iteration_in(reading, "value", wrong, f"{at}.{field}")
-    return MarkerReading(value, "" if value is not None else reading.skipped[:MAX_SENTENCE_CHARACTERS] or "not said")
 
 
 def beat_times_of(beat: attach_pb2.Beat) -> tuple[float, float | None, float | None]:

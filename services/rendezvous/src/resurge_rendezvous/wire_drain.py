@@ -9,6 +9,8 @@ from resurge_rendezvous.core.values import Draining
 MAX_SIGNAL = 64
 MAX_STEP = 2**53
 MAX_GRACE_S = 86_400
+NO_DRAINING = Draining()
+"""What a launcher observes that says nothing of it."""
 
 
 def draining_of(draining: drain_pb2.Draining, wrong: Violations, at: str) -> Draining:

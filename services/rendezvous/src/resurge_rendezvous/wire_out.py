@@ -10,6 +10,7 @@ from resurge_api.rendezvous.v1 import abort_pb2, attach_pb2, drain_pb2, rendezvo
 from resurge_libs.core.ids import IncidentId
 from resurge_libs.core.ledger import Doing, Ledger
 from resurge_libs.core.trace_ids import trace_id_of
+from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.traceparent import TraceContext
 from resurge_libs.rpc.culprits import culprit_to_proto
@@ -76,9 +77,13 @@ VERDICT_KINDS = {
 
 def desired_to_proto(desired: Desired) -> attach_pb2.Desired:
     """A node's whole desired state. A goal that many nodes are given in a row is put together once."""
+    goal = desired.goal
+    alike = replace(goal, group_rank=0, base_rank=0) if isinstance(goal, Run) else goal
     message = attach_pb2.Desired()
-    message.CopyFrom(_goal_to_proto(desired.goal, desired.current_generation))
+    message.CopyFrom(_goal_to_proto(alike, desired.current_generation))
     message.revision = desired.revision
+    if isinstance(goal, Run):
+        message.run.group_rank, message.run.base_rank = goal.group_rank, goal.base_rank
     return message
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.values import replace
 from resurge_libs.core.verdict import EXIT_SUCCESS
 from resurge_rendezvous.core.job import (
     Assignment,
@@ -49,10 +48,7 @@ def goal_of(job: Job, seen: Presence, seat: Seat) -> Goal:
         case Running(formation) | Proving(formation):
             place = member_of_last(seen, seat)
             if place is not None:
-                run = run_goal(job, formation, place)
-                return replace(
-                    run, stop=stop_of(job, seen), aborts=aborts_of(seen, formation), muster=muster_of(seen, formation)
-                )
+                return _run_goal(job, seen, formation, place)
             return _cleared(job, seen, seat, LEFTOVERS, SPARE if job.drain is None else DRAINING)
         case Fenced(formation, incident):
             place = member_of_last(seen, seat)
@@ -73,7 +69,7 @@ def _reads_marker(job: Job, seen: Presence, formation: Formation, seat: Seat) ->
     return job.spec is not None and job.spec.progress.is_tracked and reader_of(formation, seen) == seat.node
 
 
-def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
+def _run_goal(job: Job, seen: Presence, formation: Formation, place: Assignment) -> Run:
     """The goal of one member of a generation."""
     assert job.spec is not None
     return Run(
@@ -90,6 +86,9 @@ def run_goal(job: Job, formation: Formation, place: Assignment) -> Run:
         restarts_spent=formation.restarts_spent,
         incident=formation.incident,
         store_is_served=formation.store_is_served,
+        stop=stop_of(job, seen),
+        aborts=aborts_of(seen, formation),
+        muster=muster_of(seen, formation),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Generic, TypeVar
 from zlib import crc32
 
@@ -15,6 +16,11 @@ V = TypeVar("V")
 PARTS = 64
 
 
+REMEMBERED = 65_536
+"""Keys whose part is remembered: the same few thousand nodes are looked up a dozen times for each message."""
+
+
+@lru_cache(maxsize=REMEMBERED)
 def part_of(key: str) -> int:
     """The number of the part that holds a key."""
     return crc32(key.encode()) % PARTS
@@ -156,10 +162,15 @@ class OpenShardMap(ShardMap[V]):
 
     def values(self) -> Iterator[V]:
         """Every value, in an order that is the same in every process."""
-        return iter([value for part in self._parts for value in part.values()])
+        return (value for part in self._as_it_is() for value in part.values())
 
     def __iter__(self) -> Iterator[str]:
-        return iter([key for part in self._parts for key in part])
+        return (key for part in self._as_it_is() for key in part)
+
+    def _as_it_is(self) -> tuple[Mapping[str, V], ...]:
+        """The parts, which are copied before their next change: whoever wants only the first item pays for no other."""
+        _set(self, "_own", 0)
+        return tuple(self._parts)
 
     def closed(self) -> ShardMap[V]:
         """The map as a value that nothing changes any more."""
