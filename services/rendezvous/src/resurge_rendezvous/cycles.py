@@ -177,8 +177,12 @@ def _standby(job: Job, seen: Presence, formation: Formation) -> tuple[str, ...]:
     return tuple(sorted(spares))
 
 
+def _with_pid(fresh: RankPlace, known: int | None) -> RankPlace:
+    return fresh if fresh.pid is not None or known is None else replace(fresh, pid=known)
+
+
 def _with_logs(fresh: NodePlace, known: NodePlace | None) -> NodePlace:
-    if known is None or fresh.log_dir:
+    if known is None or fresh.log_dir or not (known.log_dir or known.log_file):
         return fresh
     return replace(fresh, log_dir=known.log_dir, log_file=known.log_file)
 
@@ -189,7 +193,7 @@ def merged(fresh: CycleRecord, known: CycleRecord) -> CycleRecord:
     logs = {node.node: node for node in known.nodes}
     return replace(
         fresh,
-        ranks=tuple(at if at.pid is not None else replace(at, pid=pids.get(at.rank)) for at in fresh.ranks),
+        ranks=tuple(_with_pid(at, pids.get(at.rank)) for at in fresh.ranks),
         nodes=tuple(_with_logs(node, logs.get(node.node)) for node in fresh.nodes),
         restored_iteration=known.restored_iteration if fresh.restored_iteration is None else fresh.restored_iteration,
         # the spares of a cycle are those that it had, not those that its end left over
