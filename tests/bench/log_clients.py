@@ -2,9 +2,10 @@
 
     python -m tests.bench.log_clients --endpoint HOST:PORT --streams 8 --first 0 --sources 1 --lines 100000 --batch 2600
 
-Prints `ready`, waits for a line on stdin, sends, and prints one JSON object once every line is durable: when it began,
-when it ended (Unix seconds), how many lines and bytes. With `--rate` each source prints so many lines a second, and
-what it printed goes up when a node's sender would send it: by the same rules, in the same code.
+Prints `ready` once every source is opened, waits for a line on stdin, sends, and prints one JSON object once every
+line is durable: when it began, when it ended (Unix seconds), how many lines and bytes. With `--rate` each source prints
+so many lines a second, and what it printed goes up when a node's sender would send it: by the same rules, in the same
+code.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Stream:
         self.block = self.line * plan.batch
         self.size = plan.lines * LINE_BYTES
         self.durable = dict.fromkeys(range(1, plan.sources + 1), 0)
-        self.heard = asyncio.Event()
+        self.opened: set[int] = set()
+        self.is_open, self.heard = asyncio.Event(), asyncio.Event()
         self.gathering = Gathering()
         self.late_s = 0.0
         self.messages = 0
@@ -71,7 +73,10 @@ class Stream:
                 self.gathering.told(response.gather.ToNanoseconds() / 1e9)
             for ack in response.acks:
                 self.durable[ack.number] = ack.durable
+                self.opened.add(ack.number)
                 assert not ack.HasField("next") or ack.next == 0, "a block was turned back"
+            if len(self.opened) == len(self.durable):
+                self.is_open.set()
             self.heard.set()
             if min(self.durable.values()) >= self.size:
                 break
@@ -172,6 +177,8 @@ async def send(plan: Plan, first: int, streams: int) -> dict[str, float]:
     start = asyncio.Event()
     made = [Stream(plan, first + index) for index in range(streams)]
     running = [asyncio.create_task(one.run(channel, start)) for one, channel in zip(made, channels, strict=True)]
+    for one in made:
+        await one.is_open.wait()
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     began = time.time()
