@@ -23,6 +23,7 @@ API_ROOMS: dict[str, frozenset[str]] = {
     "resurge_log_aggregator": frozenset({"common", "compat", "logs"}),
     "resurge_launcher": frozenset({"common", "logs", "policy", "rendezvous"}),
     "resurge_host": frozenset(),
+    "resurge.direct": frozenset({"policy", "rendezvous"}),  # what a process without a launcher asks
     "resurge": frozenset(),
 }
 

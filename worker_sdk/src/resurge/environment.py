@@ -21,6 +21,12 @@ SOCKET = "RESURGE_SOCKET"
 GENERATION = "RESURGE_GENERATION"
 CYCLE = "RESURGE_CYCLE"
 JOB_ID = "RESURGE_JOB_ID"
+ENDPOINT = "RESURGE_ENDPOINT"
+"""Of rendezvous, for a process without a launcher on its node: host:port or unix:/path."""
+POLICY_ENDPOINT = "RESURGE_POLICY_ENDPOINT"
+"""Of restart policy; missing: as rendezvous."""
+NODE_ID = "RESURGE_NODE_ID"
+JOB_TOKEN = "RESURGE_JOB_TOKEN"
 BEAT_LIMIT_S = "RESURGE_BEAT_LIMIT_S"
 """Limit between two beats when the script gives none; 0 or missing means no limit."""
 FIRST_BEAT_LIMIT_S = "RESURGE_FIRST_BEAT_LIMIT_S"
@@ -69,6 +75,10 @@ class WorkerEnvironment:
     master_addr: str = ""
     master_port: int = 0
     limits: GivenLimits = field(default_factory=GivenLimits)
+    endpoint: str = ""
+    policy_endpoint: str = ""
+    node_id: str = ""
+    token: str = field(default="", repr=False)
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnvironment:
@@ -89,6 +99,10 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
         master_addr=found.get(MASTER_ADDR, ""),
         master_port=_whole(found, MASTER_PORT, 0),
         limits=_limits(found),
+        endpoint=found.get(ENDPOINT, ""),
+        policy_endpoint=found.get(POLICY_ENDPOINT, ""),
+        node_id=found.get(NODE_ID, ""),
+        token=found.get(JOB_TOKEN, ""),
     )
 
 

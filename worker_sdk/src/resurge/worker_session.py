@@ -227,11 +227,20 @@ class Session(SettableLimits):
 
     def _ask(self, action: WorkloadAction, reason: str, wait_s: float) -> ControlAnswer:
         if self._cells is None:
-            return UNASKED
+            return self._ask_directly(action, reason, wait_s)
         with self.phase("resurge.control", limit=wait_s + 1.0):
             answer = control.ask(self._environment.socket, self._speaker(), action, reason, wait_s)
         _log.warning("resurge: asked for %s (%s): %s", action.value, reason, answer.sentence)
         return answer
+
+    def _ask_directly(self, action: WorkloadAction, reason: str, wait_s: float) -> ControlAnswer:
+        told = self._environment
+        if told.page or not told.endpoint or os.getpid() != self._pid:
+            return UNASKED
+        from resurge import direct  # only where there is no launcher, and the services are: it imports gRPC
+
+        with direct.Services(direct.Where.of(told)) as services:
+            return services.ask(action, reason, wait_s)
 
     def close(self) -> None:
         """Training is done: no beat is due any more."""

@@ -1,0 +1,95 @@
+"""A process without a launcher on its node reaches rendezvous and policy over gRPC, and forks beside that."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from resurge.direct import CallFailed, Services, Where
+from resurge_libs.testing.wait import wait_until_async
+from tests.fakes.host import HostProcess
+from tests.fakes.launcher import FakeLauncher, job_spec
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+PROGRAM = Path(__file__).parent / "programs" / "forks_beside_calls.py"
+
+
+@asynccontextmanager
+async def running_pair(tmp_path):
+    with HostProcess(tmp_path / "state") as host:
+        async with host.channel() as channel:
+            pair = [FakeLauncher(channel, job_spec(), node) for node in ("n0", "n1")]
+            for launcher in pair:
+                await launcher.attach()
+            for launcher in pair:
+                await launcher.until_goal("run")
+            yield host, pair
+            for launcher in pair:
+                await launcher.vanish()
+
+
+async def test_the_job_its_policy_and_a_recommendation_are_within_reach(tmp_path):
+    async with running_pair(tmp_path) as (host, (first, second)):
+        with Services(Where(host.endpoint, "job", node_id="n0", rank=3)) as services:
+            job = await asyncio.to_thread(services.job)
+            assert (job.phase, job.generation, job.restarts_spent, job.incident_id) == ("running", 1, 0, "")
+            assert await asyncio.to_thread(services.recommend_stop, "the same assert again", 0.5) == "recorded"
+
+            second.crash_rank(signal=11)
+            await first.until_goal("run", generation=2)
+            incident = await wait_until_async(lambda: latched(host), 30, "the verdict")
+            told = await asyncio.to_thread(services.explain, incident)
+            assert told.verdict == "restart" and told.sentence
+            assert sum(decided for _, decided, _ in told.rules) == 1
+            assert (await asyncio.to_thread(services.job)).generation == 2
+
+
+def latched(host):
+    return next((event["incident"] for event in host.events("verdict_latched")), None)
+
+
+async def test_another_job_is_refused_by_name_and_an_unknown_incident_too(tmp_path):
+    async with running_pair(tmp_path) as (host, _):
+        with Services(Where(host.endpoint, "another")) as services:
+            with pytest.raises(CallFailed, match="another") as refused:
+                await asyncio.to_thread(services.job)
+            assert refused.value.definite
+            with pytest.raises(CallFailed) as unknown:
+                await asyncio.to_thread(services.explain, "no-such-incident")
+            assert unknown.value.code == "INVALID_ARGUMENT"
+
+
+def test_nobody_there_is_said_when_the_wait_is_over_and_it_is_not_certain_what_was_done(tmp_path):
+    with Services(Where(f"unix:{tmp_path}/nobody", "job")) as services:
+        with pytest.raises(CallFailed) as failed:
+            services.job(wait=0.3)
+        assert not failed.value.definite
+
+
+async def test_the_example_asks_and_ends_the_job(tmp_path):
+    example = Path(__file__).parents[3] / "worker_sdk" / "examples" / "without_launcher" / "ask.py"
+    async with running_pair(tmp_path) as (host, _):
+        command = [sys.executable, str(example), "--endpoint", host.endpoint, "--job", "job"]
+        command += ["--node", "n0", "--stop", "it diverges"]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert first.startswith("running, generation 1, 0 restarts") and last.startswith("done: ")
+    assert "it diverges" in last
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+async def test_sixty_rounds_of_forks_beside_calls_and_no_crash(tmp_path):
+    pytest.importorskip("torch", reason="the forks are those of torch's data loader")
+    async with running_pair(tmp_path) as (host, _):
+        command = [sys.executable, str(PROGRAM), host.endpoint, "job"]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=200)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "60 rounds of forks" in done.stdout
