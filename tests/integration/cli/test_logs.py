@@ -140,6 +140,29 @@ def test_without_following_the_file_is_read_where_the_server_that_was_announced_
     assert (code, out) == (1, b"") and b"did not answer" in err
 
 
+def test_what_nobody_writes_any_more_ends_with_the_flush_and_what_somebody_does_is_kept(tmp_path, capfdbinary):
+    more = ("--applog-prefix", str(tmp_path / "app.log"), "--sync", "ack", "--job-id", "job")
+    writing = []
+    for rank in (0, 1):  # as a killed launcher leaves it: no end is noted
+        note = SpoolNote("job", "n0", 1, 1, 0, rank, 2, incarnation=7)
+        writing.append(spool.open_for_worker(tmp_path / "spool", note))
+        os.write(writing[rank], b"x\nlast words")
+    with HostProcess(tmp_path / "state", module="resurge_log_aggregator", more=more) as host:
+        words = ("flush", str(tmp_path / "spool"), "--log-endpoint", host.endpoint)
+        os.close(writing[0])
+        command = [sys.executable, "-m", "resurge_launcher", "logs", *words]  # as a process: it has them open itself
+        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
+        assert done.returncode == 0 and b"1 of 2 sources are complete" in done.stdout, done
+        assert b"a process has them open" in done.stdout
+        os.close(writing[1])
+        code, out, _ = told(capfdbinary, *words)
+        assert code == 0 and b"1 of 1 sources are complete in their files." in out, out
+        assert b"complete" in told(capfdbinary, "list", "--log-endpoint", host.endpoint)[1]
+    assert sorted((tmp_path / "app_cycle0.log").read_bytes().splitlines()) == [
+        b"0: last words", b"0: x", b"1: last words", b"1: x",
+    ]  # fmt: skip
+
+
 def test_a_spool_that_another_process_sends_is_left_to_it(tmp_path, served, capfdbinary):
     _, endpoint = served
     left_behind(tmp_path, 1, b"x\n")

@@ -195,13 +195,17 @@ def flush(spool: Path, log_endpoint: str, limit_s: float) -> None:
         spool, Route((), _endpoint(log_endpoint)), notes[0].job, notes[0].node, token, SpoolRules()
     )
     try:
+        spools.end_unwritten(spool)
         code = sender.run(limit_s=limit_s, once=True)
+    except OSError as error:
+        raise CommandFailed(f"{spool} cannot be read and written: {error.strerror}") from None
     finally:
         os.close(claimed)
     left = len(list(spools.notes(spool)))
     click.echo(
         f"{len(notes) - left} of {len(notes)} sources are complete in their files"
-        + (f", {left} are kept" if left else ".")
+        + (f", {left} are kept" if left else "")
+        + (": all that they hold was sent, and a process has them open and may write on." if left and not code else ".")
     )
     if code:
         raise CommandFailed(f"not everything was taken within {limit_s:g} s; what is left is still in {spool}")

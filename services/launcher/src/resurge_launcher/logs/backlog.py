@@ -155,6 +155,12 @@ class Backlog:
         """Whether something can be sent now of a source that nobody writes any more."""
         return any(one.has_ended and not one.end_sent for one in self.sources.values() if one.next is not None)
 
+    def has_all_but_a_beginning(self, source: Source) -> bool:
+        """Whether all whole lines of one that is still written are durable: its last line has no end yet."""
+        if source.has_ended or source.durable >= source.size:
+            return not source.has_ended
+        return source.next == source.durable and not self._shaped(source, source.durable, BLOCK_BYTES).taken
+
     def _in_order(self) -> list[Source]:
         return sorted(
             (source for source in self.sources.values() if source.next is not None),

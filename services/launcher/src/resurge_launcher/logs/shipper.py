@@ -104,7 +104,7 @@ class Shipper:
             self._backlog.scan()
             sources = self._backlog.sources.values()
             if once:
-                return all(not source.has_ended and source.durable >= source.size for source in sources)
+                return all(self._backlog.has_all_but_a_beginning(source) for source in sources)
             return not sources and spool.is_closing(self._folder)
 
     # --- one stream ---

@@ -8,7 +8,9 @@ to its end is removed.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -84,6 +86,22 @@ def end_generation(spool: Path, upto: int) -> None:
     for note in notes(spool):
         if note.generation <= upto and not note.is_launcher and not has_ended(spool, note):
             end(spool, note)
+
+
+def end_unwritten(spool: Path) -> None:
+    """Whatever no process has open for writing ends: its worker and launcher are gone. Raises OSError."""
+    for note in notes(spool):
+        if not has_ended(spool, note) and _is_unwritten(spool / (note.name + OUT)):
+            end(spool, note)
+
+
+def _is_unwritten(path: Path) -> bool:
+    """By a lease, which the kernel grants on a file that nobody can write to; False where it cannot tell."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return True
+    return False
 
 
 def end_launchers(spool: Path, incarnation: int) -> None:
