@@ -163,6 +163,14 @@ def test_what_nobody_writes_any_more_ends_with_the_flush_and_what_somebody_does_
     ]  # fmt: skip
 
 
+def test_a_log_server_elsewhere_needs_the_token_and_that_is_said(tmp_path, capfdbinary, monkeypatch):
+    monkeypatch.delenv("RESURGE_JOB_TOKEN", raising=False)
+    left_behind(tmp_path, 1, b"x\n")
+    for words in (("tail",), ("tail", "-f"), ("list",), ("flush", str(tmp_path))):
+        code, _, err = told(capfdbinary, *words, "--log-endpoint", "logs.invalid:7472")
+        assert code == 2 and b"--log-endpoint: endpoint logs.invalid:7472" in err and b"RESURGE_JOB_TOKEN" in err, err
+
+
 def test_a_spool_that_another_process_sends_is_left_to_it(tmp_path, served, capfdbinary):
     _, endpoint = served
     left_behind(tmp_path, 1, b"x\n")

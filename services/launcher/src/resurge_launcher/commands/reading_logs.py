@@ -175,6 +175,7 @@ def _row(log: logs_pb2.Log) -> str:
 @click.option("--limit", "limit_s", type=float, default=60.0, metavar="S", help="How long to try.")
 def flush(spool: Path, log_endpoint: str, limit_s: float) -> None:
     """Send what is left in a node's spool, as after the launcher and its sender were killed."""
+    launcher_settings.calm_grpc()
     from resurge_launcher.logs import shipper
     from resurge_launcher.logs import spool as spools
     from resurge_launcher.logs.backlog import SpoolRules
@@ -184,16 +185,14 @@ def flush(spool: Path, log_endpoint: str, limit_s: float) -> None:
     if not notes:
         click.echo(f"{spool} holds no line that is not in its file.")
         return
+    endpoint, token = _endpoint(log_endpoint), launcher_settings.environment().get("RESURGE_JOB_TOKEN", "")
+    _check_token(endpoint, token)
     claimed = shipper.claim(spool)
     if claimed is None:
         raise CommandFailed(
             f"another process sends {spool} already; it is at work as long as its job, or its sender, lives"
         )
-    launcher_settings.calm_grpc()
-    token = launcher_settings.environment().get("RESURGE_JOB_TOKEN", "")
-    sender = shipper.Shipper(
-        spool, Route((), _endpoint(log_endpoint)), notes[0].job, notes[0].node, token, SpoolRules()
-    )
+    sender = shipper.Shipper(spool, Route((), endpoint), notes[0].job, notes[0].node, token, SpoolRules())
     try:
         spools.end_unwritten(spool)
         code = sender.run(limit_s=limit_s, once=True)
@@ -280,6 +279,15 @@ def _stream(endpoint: Endpoint, request: logs_pb2.TailRequest) -> Any:
         yield from calls.stub.Tail(request, metadata=calls.metadata)
 
 
+def _check_token(endpoint: Endpoint, token: str) -> None:
+    from resurge_libs.rpc.auth import TokenProblem, require_token
+
+    try:
+        require_token(endpoint, token)
+    except TokenProblem as problem:
+        raise UsageProblem("--log-endpoint", str(problem), "See RESURGE_JOB_TOKEN in the reference.") from None
+
+
 class _Calls:
     """A channel to the log server whose refusals are sentences."""
 
@@ -292,6 +300,7 @@ class _Calls:
 
         token = launcher_settings.environment().get("RESURGE_JOB_TOKEN", "")
         self._endpoint = endpoint
+        _check_token(endpoint, token)
         self._channel = open_sync_channel(endpoint, TimeLimits(), token)
         self.metadata = call_metadata(token)
         self.stub = logs_pb2_grpc.LogAggregatorServiceStub(self._channel)
