@@ -274,7 +274,7 @@ def _form(found: Measured, fleet: Fleet, served: Service, settle_s: float) -> bo
     if formed is None:
         return False
     found.formed_s, found.service_cpu_s = formed - joined, cpu_s(process) - used
-    pause(settle_s)
+    pause(settle_s * (1 + found.nodes / 2_500))  # until every start is told: what is idle comes after it
     found.rss_mib = process.memory_info().rss / 2**20
     return True
 

@@ -159,3 +159,10 @@ def test_many_clients_ping_only_where_no_beat_is_answered():
     assert pings_every_ms(1_000) > limits.beat_interval_s * 1000
     assert pings_every_ms(1_000) + limits.client_ping_timeout_s * 1000 < limits.lease_ttl_s * 1000
     assert pings_every_ms(2_000) == pings_every_ms(1_000) < pings_every_ms(10_000)
+
+
+def test_a_server_pings_nobody_who_pings_it():
+    limits = TimeLimits()
+    server_ms = int(dict(server_options(limits))["grpc.keepalive_time_ms"])
+    for peers in (1, 1_000, 2_000, 5_000):
+        assert int(dict(channel_options(limits, peers))["grpc.keepalive_time_ms"]) < server_ms / 2

@@ -16,6 +16,8 @@ PINGERS_USUAL = 400
 RARER_THAN_BEATS = 2.5
 """Times `keepalive_s`: longer than from beat to beat. An answered beat stands for a ping, and what was sent and not
 acknowledged ends a connection after `client_ping_timeout_s` as an unanswered ping does."""
+LEASES_SILENT = 4
+"""Leases for which nothing came on a connection before a server pings its peer."""
 
 Options = list[tuple[str, str | int]]
 
@@ -29,8 +31,9 @@ def server_options(limits: TimeLimits) -> Options:
         ("grpc.max_concurrent_streams", MAX_PENDING_REQUESTS),
         ("grpc.http2.ping_timeout_ms", _ms(limits.server_ping_timeout_s)),
         ("grpc.keepalive_timeout_ms", _ms(limits.server_ping_timeout_s)),
-        # leases find dead launchers; our pings only clear their connections away, and ten thousand of them cost
-        ("grpc.keepalive_time_ms", _ms(limits.lease_ttl_s)),
+        # leases find dead launchers; our pings only clear their connections away, and ten thousand of them cost. So
+        # only who is more silent than any living launcher, whose own pings come every few seconds, is pinged
+        ("grpc.keepalive_time_ms", _ms(LEASES_SILENT * limits.lease_ttl_s)),
         *_both_sides(limits),
     ]
 
