@@ -54,12 +54,12 @@ def sockets():
 class Cut(Abort):
     def __call__(self, state):
         for number, _ in own & sockets():
-            with socket.socket(fileno=os.dup(number)) as one:
-                try:
+            try:
+                with socket.socket(fileno=os.dup(number)) as one:
                     one.getpeername()
                     one.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+            except OSError:
+                pass
         return state
 
 short = datetime.timedelta(milliseconds=100)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import DownGoal, RunGoal
 from resurge_launcher.core.model import Rules, StoreOffer
+from resurge_launcher.core.muster_state import MusterEvict, MusterTell
 from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
@@ -163,19 +164,27 @@ class Launcher(SimProcess):
                 self._signal(int(generation), signal)
             case h.SweepStrays(generation):
                 self._sweep(int(generation))
+            case h.ReserveStore() | h.ReadPages() | h.ReadMarker():
+                self._look_or_reserve(action)
+            case h.WriteLease() | h.Fence() | h.WriteStop():
+                if mark(self.pages.setdefault(int(action.generation), Page()), action):
+                    self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
+            case MusterTell() | MusterEvict():
+                self.world.in_place.take(self, action)
+            case h.TellFault() | OrderAbort():
+                self.ordered += [(self.world.now_s, action)] if isinstance(action, OrderAbort) else []
+            case h.ExitWith(code, because):
+                self._leave(code, because)
+
+    def _look_or_reserve(self, action: h.ReserveStore | h.ReadPages | h.ReadMarker) -> None:
+        chance = self.world.chance
+        match action:
             case h.ReserveStore():
                 self.later(chance.uniform(0.0005, 0.003), self._reserve)
             case h.ReadPages(generation):
                 self.later(chance.uniform(0.0002, 0.002), lambda: self._read_pages(int(generation)))
             case h.ReadMarker(generation, at_start):
-                self._read_marker(int(generation), at_start)
-            case h.WriteLease() | h.Fence() | h.WriteStop():
-                if mark(self.pages.setdefault(int(action.generation), Page()), action):
-                    self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
-            case h.TellFault() | OrderAbort():
-                self.ordered += [(self.world.now_s, action)] if isinstance(action, OrderAbort) else []
-            case h.ExitWith(code, because):
-                self._leave(code, because)
+                read_marker(self, int(generation), at_start)
 
     def _tell(self, observed: h.Observed, beats: bool) -> None:
         self.observed = observed
@@ -244,27 +253,13 @@ class Launcher(SimProcess):
 
     def _reserve(self) -> None:
         self._port += 1
-        self.post(h.StoreReserved(StoreOffer(self.node, self.incarnation * 1000 + self._port)))
+        port = self.incarnation * 1000 + self._port
+        self.post(h.StoreReserved(StoreOffer(self.node, port, is_served=self.world.setup.habits.in_place)))
 
     def _read_pages(self, generation: int) -> None:
         limit_s = self.rules.limits.hang_limit_s
         readings = self.world.crowd.readings(self, generation, self.ended, self.clock.instant, limit_s)
         self.post(h.PagesRead(generation, readings))
-
-    def _read_marker(self, generation: int, at_start: bool) -> None:
-        """The file is there once a checkpoint was completed; in rude worlds it is broken, or its file system hangs."""
-        chance, setup = self.world.chance, self.world.setup
-        if chance.random() < setup.marker_hang_rate:
-            wait_s, reading = self.rules.limits.marker_read_limit_s, MarkerReading(skipped="its file system hangs")
-        else:
-            wait_s, reading = chance.uniform(0.0003, 0.01), None
-
-        def tell() -> None:
-            said = reading or self.world.marker()
-            self.world.oracle.progress.read(generation, at_start, said.value)
-            self.post(h.MarkerRead(Generation(generation), at_start, said))
-
-        self.later(wait_s, tell)
 
     def _leave(self, code: int, because: Because) -> None:
         self.exit = (code, because)
@@ -277,3 +272,19 @@ class Launcher(SimProcess):
         """Somebody signals the launcher itself."""
         self.signals.add(int(signal))
         self.post(h.SignalReceived(int(signal)))
+
+
+def read_marker(launcher: Launcher, generation: int, at_start: bool) -> None:
+    """The file is there once a checkpoint was completed; in rude worlds it is broken, or its file system hangs."""
+    chance, setup = launcher.world.chance, launcher.world.setup
+    if chance.random() < setup.marker_hang_rate:
+        wait_s, reading = launcher.rules.limits.marker_read_limit_s, MarkerReading(skipped="its file system hangs")
+    else:
+        wait_s, reading = chance.uniform(0.0003, 0.01), None
+
+    def tell() -> None:
+        said = reading or launcher.world.marker()
+        launcher.world.oracle.progress.read(generation, at_start, said.value)
+        launcher.post(h.MarkerRead(Generation(generation), at_start, said))
+
+    launcher.later(wait_s, tell)

@@ -41,7 +41,7 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
                 e.signal,
                 e.last_step,
                 e.error,
-                e.ended_by_launcher,
+                e.ended_by_launcher or e.forgiven,
             )
             for e in seen.exits
         ),

@@ -36,6 +36,8 @@ class Habits:
     """How long a worker takes to end after TERM at most; longer than the grace means that it is killed."""
     save_s: float = 0.0
     """How long a save takes at most; without the strict fence it is at once, as nothing could hold a late one back."""
+    in_place: bool = False
+    """Ranks restart in place (in_place.py): a death ends none of the others."""
     saves_every: int = 1
     """Steps from one checkpoint to the next."""
 
@@ -128,6 +130,7 @@ class Training:
         if not process.alive:
             return
         process.started = True
+        self.crowd.on_joined(process, host)
         self._say(process, host, MilestoneKind.WORKER_STARTED, None)
         self.members[process.rank] = (process, host)
         if len(self.members) == self.world_size and not self.broken:
@@ -137,7 +140,8 @@ class Training:
         self.crowd.timeline.after(wait_s, act)
 
     def _all_well(self) -> bool:
-        return all(p.alive and not p.dying and not p.hangs for p, _ in self.members.values())
+        members = [p for p, _ in self.members.values() if p.alive or not self.habits.in_place]
+        return all(p.alive and not p.dying and not p.hangs for p in members)
 
     def _goes_on(self, act: Callable[[], None]) -> bool:
         """Whether all ranks can take this step now; with one that stands still it is tried again later."""
@@ -258,6 +262,9 @@ class Training:
         """A member is dead: its peers cannot go on."""
         if self.broken or self.finished:
             return
+        if self.habits.in_place:
+            self.crowd.on_lost(process)
+            return
         self.broken = True
         if self.habits.survivors_raise:
             for peer, host in list(self.members.values()):
@@ -279,6 +286,8 @@ class Crowd:
         self.own_ends: list[tuple[float, Process]] = []
         """Workers that failed by themselves, in the order in which it happened."""
         self.on_stop: Callable[[int, int, int], None] = lambda generation, rank, step: None
+        self.on_joined: Callable[[Process, Host], None] = lambda process, host: None
+        self.on_lost: Callable[[Process], None] = lambda process: None
         self.on_commit: Callable[[int, str, int], None] = lambda generation, node, step: None
         self._pid = 1000
 

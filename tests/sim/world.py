@@ -23,6 +23,7 @@ from resurge_libs.core.progress import MarkerReading, ProgressRules, ProgressSou
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_rendezvous.core import model as rm
+from tests.sim.in_place import InPlace
 from tests.sim.launcher import Launcher
 from tests.sim.model_worker import Crowd, Habits, Process, Training
 from tests.sim.network import Network
@@ -121,6 +122,7 @@ class World(Verbs):
         self.net = Network(self.timeline, self.chance, self.setup.limits)
         self.crowd = Crowd(self.timeline, self.chance, self.setup.habits)
         self.crowd.on_commit, self.crowd.on_stop = self.oracle.committed, self.oracle.stopping.told
+        self.in_place = InPlace(self)
         self.relays = {f"r{number}": Relay(self, f"r{number}") for number in range(1, self.setup.relays + 1)}
         self.disk_is_full = False
         self._clocks: dict[str, Clock] = {}

@@ -1,0 +1,131 @@
+"""Ranks that restart in place: they join, run, say that an iteration is broken, and leave it; judged as they are told.
+
+What must hold: one start has the same members for all whom it reaches, each of them is told that it takes part, nobody
+starts an iteration while a living peer still runs an older one, and no rank is told of an iteration that it has left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from signal import SIGKILL
+from typing import TYPE_CHECKING
+
+from resurge_launcher.core.muster_state import MusterEvict, MusterHeard, MusterTell
+from resurge_libs.core.ids import Generation, Rank
+
+if TYPE_CHECKING:
+    from tests.sim.launcher import Launcher
+    from tests.sim.model_worker import Host, Process
+    from tests.sim.world import World
+
+
+@dataclass
+class Caller:
+    """One rank's process with its function."""
+
+    process: Process
+    launcher: Launcher
+    iteration: int = 0
+    running: int | None = None
+    """The iteration that it runs; None while it waits."""
+
+
+@dataclass
+class InPlace:
+    """All of them, of every generation."""
+
+    world: World
+    min_world: int = 1
+    limit_s: float = 15.0
+    callers: dict[int, Caller] = field(default_factory=dict)
+    starts: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    """The members of each start, by generation and number."""
+    evicted: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.world.setup.habits.in_place:
+            self.world.crowd.on_joined, self.world.crowd.on_lost = self.joined, self.lost
+
+    def joined(self, process: Process, host: Host) -> None:
+        """A process has come to its function."""
+        caller = self.callers[process.pid] = Caller(process, host)  # type: ignore[arg-type]
+        self._soon(caller, lambda: self._say(caller, "join", self.min_world), 0.5)
+
+    def lost(self, process: Process) -> None:
+        """A process is dead: a peer's connection may break, or all wait for ever."""
+        if self.world.chance.random() < 0.5:
+            for caller in self._peers(process)[:2]:
+                self._soon(caller, lambda caller=caller: self._breaks(caller), 0.3)
+
+    def take(self, launcher: Launcher, order: MusterTell | MusterEvict) -> None:
+        """What a launcher tells its ranks, or does to them."""
+        if isinstance(order, MusterEvict):
+            self._evict(launcher, order)
+            return
+        for caller in list(self.callers.values()):
+            if caller.launcher is launcher and caller.process.generation == order.generation:
+                self._soon(caller, lambda caller=caller: self._hears(caller, order), 0.003)
+
+    def _evict(self, launcher: Launcher, order: MusterEvict) -> None:
+        """Ranks that cannot follow are ended."""
+        for process in self.world.crowd.alive_in(launcher.place):
+            if process.generation == order.generation and process.local_rank in order.local_ranks:
+                self.evicted.append(process.rank)
+                self.world.crowd.signal(process, launcher, SIGKILL)
+
+    def all_run(self, iteration: int) -> bool:
+        """Whether every living rank of the newest generation runs this iteration or a later one."""
+        newest = max((caller.process.generation for caller in self.callers.values()), default=0)
+        living = [c for c in self.callers.values() if c.process.alive and c.process.generation == newest]
+        return bool(living) and all(c.running is not None and c.running >= iteration for c in living)
+
+    def _hears(self, caller: Caller, order: MusterTell) -> None:
+        if order.kind == "start" and order.iteration == caller.iteration and caller.running is None:
+            self._starts(caller, order)
+        elif order.kind == "interrupt" and order.iteration == caller.running:
+            self._leaves(caller)
+
+    def _starts(self, caller: Caller, order: MusterTell) -> None:
+        process = caller.process
+        members = self.starts.setdefault((process.generation, order.number), order.members)
+        old = [peer.process.rank for peer in self._peers(process) if peer.running not in (None, order.iteration)]
+        self._must(members == order.members, f"start {order.number} has members {members} and {order.members}")
+        self._must(process.rank in members, f"rank {process.rank} starts among {members}")
+        self._must(not old, f"ranks {old} run an older iteration than {order.iteration}")
+        caller.running = order.iteration
+        process.last_beat_s = self.world.now_s
+
+    def _breaks(self, caller: Caller) -> None:
+        if caller.running is not None:
+            self._say(caller, "broken")
+            self._leaves(caller)
+
+    def _leaves(self, caller: Caller) -> None:
+        """Its groups are aborted; then it comes to the next iteration."""
+        caller.iteration = (caller.running or 0) + 1
+        caller.running = None
+        self._soon(caller, lambda: self._say(caller, "join", self.min_world), 0.2)
+
+    def _say(self, caller: Caller, kind: str, needed: int = 0) -> None:
+        iteration = caller.iteration if kind == "join" else caller.running
+        assert iteration is not None, "only a rank that runs says that it is broken"
+        generation, rank = Generation(caller.process.generation), Rank(caller.process.rank)
+        caller.launcher.post(MusterHeard(generation, rank, kind, iteration, "model", needed, self.limit_s))
+
+    def _soon(self, caller: Caller, act, most_s: float) -> None:
+        def do() -> None:
+            process = caller.process
+            if process.hangs and process.alive:
+                self.world.after(0.1, do)
+            elif process.alive and not process.dying:
+                act()
+
+        self.world.after(self.world.chance.uniform(0.0001, most_s), do)
+
+    def _peers(self, process: Process) -> list[Caller]:
+        others = [c for c in self.callers.values() if c.process is not process]
+        return [c for c in others if c.process.alive and c.process.generation == process.generation]
+
+    def _must(self, holds: bool, sentence: str) -> None:
+        if not holds:
+            self.world.oracle.fail("in place", sentence)
