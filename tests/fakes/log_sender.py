@@ -30,6 +30,8 @@ class LogSender:
         self.streams = 0
         self.pace_s = 0.0
         """Rest after each block."""
+        self._upto = len(self.text)
+        self._may_go_on = asyncio.Event()
         self.keeps_end = False
         """Say that it has ended only when all before is durable: an end is made durable at once."""
 
@@ -40,6 +42,11 @@ class LogSender:
             if number % per_block == 0:
                 cuts.append(at)
         return cuts if cuts[-1] == len(self.text) else [*cuts, len(self.text)]
+
+    def go_upto(self, share: float) -> None:
+        """Send so much of the text for now: whatever happens until the next call, something is left to send."""
+        self._upto = round(share * len(self.text))
+        self._may_go_on.set()
 
     async def run(self) -> None:
         """Send until everything, the end too, is durable."""
@@ -61,8 +68,7 @@ class LogSender:
             yield logs_pb2.PushRequest(hello=hello, open=[opened])
             at = await go_on.get()
             while True:
-                while not go_on.empty():
-                    at = go_on.get_nowait()
+                at = await self._allowed(at, go_on)
                 if at == len(self.text):
                     while self.keeps_end and self.durable < at:
                         moved.clear()
@@ -85,9 +91,20 @@ class LogSender:
                 moved.set()
                 if ack.HasField("next"):
                     go_on.put_nowait(ack.next)
+                    self._may_go_on.set()
                 if ack.ended:
                     self.has_ended = True
                     return
+
+    async def _allowed(self, at: int, go_on: asyncio.Queue[int]) -> int:
+        """From where to go on, once that may be sent."""
+        while True:
+            while not go_on.empty():
+                at = go_on.get_nowait()
+            if not at >= self._upto < len(self.text):
+                return at
+            self._may_go_on.clear()
+            await self._may_go_on.wait()
 
     def _block(self, start: int, end: int, ends: bool) -> logs_pb2.PushRequest:
         text = self.text[start:end]

@@ -70,6 +70,8 @@ def test_root_and_leaves_killed_at_random_moments_lose_and_double_nothing(tmp_pa
         all_bytes = sum(len(sender.text) for sender in senders)
         sending = asyncio.gather(*(sender.run() for sender in senders))
         for number, victim in enumerate((leaves[0], root, leaves[1], root, leaves[0])):
+            for sender in senders:
+                sender.go_upto((number + 1.5) / 8)
             while sum(sender.durable for sender in senders) < (number + 0.2 + chance.random()) / 8 * all_bytes:
                 await asyncio.wait([sending], timeout=0.01)
             assert not sending.done(), "nothing was under way any more"
@@ -79,6 +81,8 @@ def test_root_and_leaves_killed_at_random_moments_lose_and_double_nothing(tmp_pa
             there = path.stat().st_size if path.exists() else 0
             assert there >= sum(before), "less is in the file than was acknowledged"
             await asyncio.to_thread(victim.start)
+        for sender in senders:
+            sender.go_upto(1)
         await asyncio.wait_for(sending, LIMIT_S)
         return senders
 
@@ -91,11 +95,13 @@ def test_root_and_leaves_killed_at_random_moments_lose_and_double_nothing(tmp_pa
 def test_a_sender_that_changes_leaves_goes_on_where_it_was(tmp_path):
     async def story(root: HostProcess, one: HostProcess, two: HostProcess) -> LogSender:
         sender = LogSender(one.endpoint, 0, 1, LINES, per_block=5)
+        sender.go_upto(0.5)
         sending = asyncio.create_task(sender.run())
         while not sender.durable:
             await asyncio.wait([sending], timeout=0.01)
         sender.endpoint = two.endpoint
         await asyncio.to_thread(one.kill)
+        sender.go_upto(1)
         await asyncio.wait_for(sending, LIMIT_S)
         assert sender.streams == 2
         return sender
