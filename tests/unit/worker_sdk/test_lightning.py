@@ -144,6 +144,24 @@ def test_a_step_that_is_stuck_is_aborted_and_leaves_the_fit(fit, worker):
     assert worker.view().committed_step == 2
 
 
+def test_an_error_that_a_guard_has_brought_about_says_so(fit):
+    class Group:
+        broken = threading.Event()
+
+        def abort(self):
+            self.broken.set()
+
+    def closed(step):
+        if step == 2:
+            Group.broken.wait(60)
+            raise RuntimeError("connection closed")
+
+    protection = Protection(deadlines={"step": 1.0}, groups=lambda: [Group()], crash_guard=False)
+    with pytest.raises(RuntimeError, match="connection closed") as raised:
+        fit(FaultToleranceCallback(protection), Line(at_step=closed))
+    assert "step passed its deadline of 1 s" in raised.value.__notes__[0]
+
+
 def test_another_stage_than_a_fit_is_not_watched(worker, fit, monkeypatch):
     trainer = pl.Trainer(callbacks=[FaultToleranceCallback()], **QUIET)
     numbers = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(8, 4)), batch_size=4)

@@ -114,7 +114,8 @@ class FaultToleranceCallback(Callback):
         """An error leaves the fit."""
         aborted = self._loop.failed(exception)
         if aborted is not None:
-            _log.error("resurge: %s", aborted)
+            # another error than Lightning's own must not leave this hook: its teardown would be left out
+            exception.add_note(f"resurge: {aborted}")
         self._let_go(trainer)
 
     def state_dict(self) -> dict[str, Any]:
