@@ -75,8 +75,8 @@ class Oracle:
         self.journal_was_lost = False
         self.presumed_dead: set[int] = set()
         """Generations without the strict fence that were replaced because every launcher closed its stream and none
-        came back within its lease. One that closed it itself, hearing nothing while it is heard, may live on: a known
-        limit, which the strict fence lifts."""
+        came back within its lease, or by a new attempt, whose beginner says that the old one is over. One that closed
+        it itself, hearing nothing, may live on, as may one that is cut off: a known limit without the strict fence."""
         self.verdicts: Counter[tuple[str, int]] = Counter()
         self.out = Exclusions(world)
         self.budgets = BudgetOracle(self)
@@ -162,6 +162,7 @@ class Oracle:
                 judge_end(self, decision, live)
             case rm.AttemptRaised() | rm.JobOpened():
                 self.decision = None
+                self.presumed_dead |= set() if self.world.setup.strict_fence else set(self.formed)
             case rm.JournalBehindAdopted() if not self.journal_was_lost:
                 self.fail("S2", f"a whole journal is called behind: {fact.because.sentence}")
 

@@ -82,6 +82,11 @@ def fault(d: Desk, node: str, verdict=RESTART, *down: str):
 # --- by identity
 
 
+def out_of(d: Desk, *nodes: str) -> bool:
+    entries = [d.state.durable.nodes.get(NodeId(node)) for node in nodes]
+    return all(entry is not None and entry.exclusion is not None for entry in entries)
+
+
 def test_another_name_on_an_excluded_machine_is_excluded_too():
     d = started(Desk(spec(max_nodes=4)), "n2")
     exclude(d, "n1")
@@ -91,6 +96,32 @@ def test_another_name_on_an_excluded_machine_is_excluded_too():
     assert d.told("n9") == "PARK" and d.goals["n9"].because.code is Reason.EXCLUDED
     fault(d, "n1")
     assert members(d) == ["n0", "n2"]
+
+
+@pytest.mark.parametrize("first", ["n1", "n9"])
+def test_nodes_that_a_boot_id_joined_stay_out_together_when_their_machine_comes_back_with_another(first: str):
+    d = Desk(spec(max_nodes=4))
+    for node in ("n0", "n1", "n2"):
+        d.hello(node, machine_id=f"m-{node}")
+        d.ready(node)
+    d.proven("n0", "n1")
+    d.hello("n9", boot_id="boot-n1", machine_id="m-n1", host="container-7")
+    d.ready("n9")
+    exclude(d, "n1")
+    d.close("n1")
+    d.close("n9")
+    d.wait(d.limits.stream_loss_limit_s + 0.1, ("n0", "n2"))
+    others = {"n1": ("n1", "n1"), "n9": ("n9", "container-7")}
+    for node, host in sorted(others.values(), key=lambda one: one[0] != first):
+        d.hello(node, incarnation=2, boot_id="boot-later", machine_id="m-n1", host=host)
+        d.ready(node)
+    assert out_of(d, "n1", "n9")
+    d.hello("n8", boot_id="boot-later", machine_id="m-n1", host="container-8")
+    d.ready("n8")
+    assert out_of(d, "n1", "n8", "n9")
+    readmit(d, "n1")
+    assert job_view(d.state).exclusions == ()
+    assert not any(out_of(d, node) for node in ("n1", "n8", "n9"))
 
 
 def test_a_node_that_comes_back_on_new_hardware_is_free_and_its_old_machine_stays_out():

@@ -24,9 +24,19 @@ def admitted(job: Job, entry: NodeEntry) -> Job:
         former = known.former
         if not same_machine(known.identity, entry.identity):
             former, would = known.identity, None
-        elif exclusion is None and not any(_is_about(one, known.identity) for one in job.exclusions):
-            exclusion = known.exclusion  # of a snapshot that had no table
-    return job.with_node(replace(entry, exclusion=exclusion, former=former, would_exclude=would))
+        elif exclusion is None:
+            # excluded under another name, which only the boot id joined to this one; or of a snapshot that had no table
+            exclusion = exclusion_of(job, known.identity) or known.exclusion
+    job = job.with_node(replace(entry, exclusion=exclusion, former=former, would_exclude=would))
+    return job if exclusion is None else _known_as(job, entry.identity, exclusion)
+
+
+def _known_as(job: Job, identity: Identity, exclusion: Exclusion) -> Job:
+    """The table knows an excluded machine as it is now, so that its boot id joins whoever else comes from it."""
+    if any(one.identity == identity for one in job.exclusions):
+        return job
+    others = tuple(one for one in job.exclusions if one.identity.node != identity.node or not _is_about(one, identity))
+    return replace(job, exclusions=(*others, MachineExclusion(identity, exclusion)))
 
 
 def excluded(job: Job, identity: Identity, exclusion: Exclusion) -> Job:
@@ -46,8 +56,11 @@ def readmitted(job: Job, node: NodeEntry, identity: Identity | None) -> Job:
     if identity is not None:
         over = [one for one in job.exclusions if one.identity == identity]
     else:
+        named = [one.identity for one in job.exclusions if one.identity.node == node.node]
         over = [
-            one for one in job.exclusions if one.identity.node == node.node or same_machine(one.identity, node.identity)
+            one
+            for one in job.exclusions
+            if any(same_machine(one.identity, identity) for identity in (node.identity, *named))
         ]
     job = replace(job, exclusions=tuple(one for one in job.exclusions if one not in over))
     about = [one.identity for one in over] if over or identity is not None else [node.identity]
