@@ -38,8 +38,8 @@ class InPlace:
     min_world: int = 1
     limit_s: float = 15.0
     callers: dict[int, Caller] = field(default_factory=dict)
-    starts: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
-    """The members of each start, by generation and number."""
+    starts: dict[tuple[int, int, int], tuple[int, ...]] = field(default_factory=dict)
+    """The members of each start, by generation, number and iteration; on one node starts have no number."""
     evicted: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -87,7 +87,8 @@ class InPlace:
 
     def _starts(self, caller: Caller, order: MusterTell) -> None:
         process = caller.process
-        members = self.starts.setdefault((process.generation, order.number), order.members)
+        key = (process.generation, order.number, order.iteration)
+        members = self.starts.setdefault(key, order.members)
         old = [peer.process.rank for peer in self._peers(process) if peer.running not in (None, order.iteration)]
         self._must(members == order.members, f"start {order.number} has members {members} and {order.members}")
         self._must(process.rank in members, f"rank {process.rank} starts among {members}")

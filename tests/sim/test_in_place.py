@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from resurge_rendezvous.core import model as rm
 from resurge_rendezvous.core import musters, observing
+from tests.sim import rudeness
 from tests.sim.model_worker import Habits
-from tests.sim.world import NotQuiet, World
+from tests.sim.run import run_seed
+from tests.sim.world import NotQuiet, Setup, World
 
 SEEDS = range(12)
 SOON_S = 3.0
@@ -83,6 +86,20 @@ def test_with_too_few_left_the_generation_is_restarted(seed: int):
     world.crash(world.node_names[0])
     world.run_until(lambda: world.job.restarts_spent == 1 and world.in_place.all_run(0), 60.0)
     assert len(world.processes()) == 6
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_rude_worlds_whose_ranks_restart_in_place_break_no_invariant(monkeypatch: pytest.MonkeyPatch, chunk: int):
+    drawn = rudeness.setup_of
+
+    def setup_of(seed: int, keep_lines: int = 50) -> Setup:
+        setup = drawn(seed, keep_lines)
+        return replace(setup, habits=replace(setup.habits, in_place=True))
+
+    monkeypatch.setattr(rudeness, "setup_of", setup_of)
+    for seed in range(20 * chunk, 20 * chunk + 20):
+        outcome = run_seed(seed)
+        assert not outcome.failure, f"seed {seed} at {outcome.world_s:.3f} s: {outcome.failure}\n{outcome.tail}"
 
 
 def test_nobody_elsewhere_would_start_if_rendezvous_did_not_gather(monkeypatch: pytest.MonkeyPatch):
