@@ -324,8 +324,13 @@ class Crowd:
         else:
             return
         process.dying = True
-        wait_s = max(wait_s, process.undying_until_s - self.timeline.now_s)
-        self.timeline.after(wait_s, lambda: self.end(process, host, signal=signal, killed=True))
+        self.dies_at_last(process, host, wait_s)
+
+    def dies_at_last(self, process: Process, host: Host, wait_s: float = 0.0) -> None:
+        """One that was killed ends when it can."""
+        if process.dying:
+            wait_s = max(wait_s, process.undying_until_s - self.timeline.now_s)
+            self.timeline.after(wait_s, lambda: self.end(process, host, signal=SIGKILL, killed=True))
 
     def end(
         self, process: Process, host: Host, *, code: int | None = None, signal: int | None = None, killed: bool = False

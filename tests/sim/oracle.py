@@ -120,6 +120,7 @@ class Oracle:
 
     def _fact(self, fact: Any, live: rm.Job) -> None:
         self.progress.fact(fact, live)
+        _fail_if(self.out.fact(fact, live))
         match fact:
             case rm.RoundClosed(formation):
                 self._formed(formation, live)
@@ -151,10 +152,6 @@ class Oracle:
                 self.budgets.refunded(float(at), live)
             case rm.NodeLost(node):
                 self.world.faulted |= str(node) in self.world.slow_to_turn
-            case rm.NodeExcluded():
-                _fail_if(self.out.excluded(fact, live))
-            case rm.NodeReadmitted():
-                self.out.readmitted(fact, live)
             case rm.SplitRuledOut(generation, because):
                 if because.code is Reason.STREAM_LOST and not self.world.setup.strict_fence:
                     self.presumed_dead.add(int(generation))

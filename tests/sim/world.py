@@ -347,8 +347,9 @@ class World(Verbs):
             self.net.heal(node)
             if self.oracle.decision is None:
                 self.after(self.chance.uniform(0.1, 2.0), lambda node=node: self._come_back(node), coming=True)
-        for process, _ in self.crowd.processes.values():
+        for process, host in self.crowd.processes.values():
             process.undying_until_s = min(process.undying_until_s, self.now_s + 1.0)
+            self.crowd.dies_at_last(process, host)
             if not self.setup.habits.uses_sdk or process.step is None:
                 # nobody can see that a script hangs which has never said anything
                 process.hangs = process.stopped = False

@@ -47,9 +47,13 @@ def close_recovery(d: Draft, outcome: RecoveryOutcome, because: Because, end: Wa
 
 def close_as_started(d: Draft, why: str) -> None:
     """Workers run, or have ended well, and that is all there is to know: the recovery ended with their start."""
-    seen = d.seen.start
-    walls = [at for at in seen.running.values() if at is not None]
-    walls += [at for start in seen.ranks.values() for _, at in start.at]
+    seen, incident = d.seen.start, d.job.open_incident
+    heard = {start.node for start in seen.ranks.values()}
+    walls = [at for start in seen.ranks.values() for _, at in start.at]
+    # when a node was first heard to run may be long after its ranks' own words, where the service was away
+    walls += [at for node in seen.running if node not in heard and (at := seen.running.get(node)) is not None]
+    if not walls and incident is not None and incident.now_round.closed_wall is not None:
+        walls = [incident.now_round.closed_wall]
     because = Because(Reason.STARTED_ONLY, why)
     close_recovery(d, RecoveryOutcome.STARTED_ONLY, because, Wall(max(walls, default=d.stamp.wall)))
 
