@@ -19,6 +19,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "guards/deadlines": (
         f"{_UNIT}/test_guard_corners.py",
         f"{_UNIT}/test_guard_deadlines.py",
+        f"{_UNIT}/test_guard_timer.py",
         f"{_UNIT}/test_orders.py",
         f"{_UNIT}/test_refit_watchdog.py",
     ),
@@ -27,7 +28,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"{_UNIT}/test_refit_watchdog.py",
         f"{_UNIT}/test_guard_deadlines.py",
     ),
-    "guards/timer": (f"{_UNIT}/test_guard_deadlines.py",),
+    "guards/timer": (f"{_UNIT}/test_guard_timer.py", f"{_UNIT}/test_guard_deadlines.py"),
     "guards/aborted": (f"{_UNIT}/test_refit_errors.py", f"{_UNIT}/test_guard_corners.py"),
     "guards/groups": (f"{_UNIT}/test_guard_groups.py",),
     "guards/bounds": (f"{_UNIT}/test_guard_bounds.py",),

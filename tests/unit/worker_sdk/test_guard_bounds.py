@@ -328,3 +328,29 @@ def test_R46_one_stuck_thread_for_each_failed_release():
 
 def test_the_grace_is_the_default_budget():
     assert inspect.signature(release_within).parameters["budget_s"].default == refit_watchdog.RELEASE_GRACE_S
+
+
+def test_whether_it_ended_in_time_is_told_and_no_time_at_all_is_a_budget():
+    let_go = threading.Event()
+    assert teardown_within(lambda: None, WAIT_S)
+    assert not teardown_within(lambda: let_go.wait(WAIT_S), 0.0)
+    assert not teardown_within(lambda: let_go.wait(WAIT_S), -1.0)
+    let_go.set()
+
+
+def test_a_release_is_on_the_callers_device_though_the_caller_has_not_used_it_yet(cuda):
+    cuda.is_initialized = lambda: False
+    seen = []
+    assert teardown_within(lambda: seen.append(cuda.current_device()), WAIT_S)
+    assert seen == [3]
+
+
+def test_a_forked_child_waits_for_no_call_of_its_parent():
+    class Holder:
+        pass
+
+    group = Holder()
+    parents = bounds._lock_of(group)
+    assert bounds._lock_of(group) is parents
+    bounds._after_fork_in_child()
+    assert bounds._lock_of(group) is not parents

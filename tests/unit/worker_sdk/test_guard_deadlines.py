@@ -172,12 +172,15 @@ def test_a_forked_child_has_no_guard_of_its_parent_and_can_arm_its_own():
         "    def abort(self): self.aborted.set()\n"
         "outer = Group()\n"
         "with resurge.deadline(600, outer):\n"
+        "    assert deadlines.EAR.begun and deadlines.ARMED_LOCK.acquire()\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
         "        assert not deadlines.ARMED, deadlines.ARMED\n"
+        "        assert not deadlines.ARMED_LOCK.locked() and not deadlines.EAR.begun\n"
         "        group = Group()\n"
         "        with resurge.deadline(0.01, group, raise_=False) as guard: group.aborted.wait(20)\n"
         "        os._exit(0 if guard.fired and not outer.aborted.is_set() else 1)\n"
+        "    deadlines.ARMED_LOCK.release()\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)

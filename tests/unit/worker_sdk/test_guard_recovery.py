@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_R51_without_a_deadline_there_is_no_bound(looptime, deadline_s):
     assert looptime == FOR_EVER_S
 
 
-@pytest.mark.parametrize(("deadline_s", "limit_s"), [(10.0, 40.0), (None, 90.0), (0, 90.0)])
+@pytest.mark.parametrize(("deadline_s", "limit_s"), [(10.0, 40.0), (0.5, 30.5), (None, 90.0), (0, 90.0)])
 async def test_R52_all_are_given_time_to_unwind_and_then_it_goes_on(looptime, deadline_s, limit_s):
     async def fails():
         raise ValueError("straggler")
@@ -159,3 +160,34 @@ def test_R54_the_defaults():
 def test_R54_a_probe_must_end_before_the_next_one():
     with pytest.raises(ValueError, match="probe_timeout_s is 5"):
         RecoveryRules(probe_timeout_s=5.0)
+
+
+def test_a_probe_may_be_given_less_than_a_second_but_not_none():
+    assert RecoveryRules(probe_timeout_s=0.5).probe_timeout_s == 0.5
+    with pytest.raises(ValueError, match="probe_timeout_s is 0"):
+        RecoveryRules(probe_timeout_s=0.0)
+
+
+async def test_a_deadline_of_less_than_a_second_is_one_and_what_is_too_late_is_cancelled(looptime):
+    work = asyncio.ensure_future(asyncio.sleep(FOR_EVER_S))
+    with pytest.raises(resurge.CollectiveAborted, match=r"30\.5 s"):
+        await wait_for_workers(work, 0.5)
+    assert looptime == 30.5
+    await asyncio.wait([work], timeout=SOON_S)
+    assert work.cancelled()
+
+
+async def test_of_those_that_unwind_errors_are_noted_and_those_too_late_are_cancelled(caplog):
+    async def fails():
+        raise ValueError("straggler")
+
+    gone = asyncio.ensure_future(asyncio.sleep(FOR_EVER_S))
+    gone.cancel()
+    late = asyncio.ensure_future(asyncio.sleep(FOR_EVER_S))
+    with caplog.at_level(logging.DEBUG, "resurge"):
+        assert await let_unwind([gone, late, fails(), asyncio.sleep(SOON_S)], 10.0) == 1
+    assert [message for message in caplog.messages if "left a failed transfer" in message] == [
+        "resurge: left a failed transfer by ValueError('straggler')"
+    ]
+    await asyncio.wait([late], timeout=SOON_S)
+    assert late.cancelled()

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from resurge.guards import own_sockets
 from resurge.guards.own_sockets import OwnSockets
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the platform has no list of descriptors")
@@ -84,3 +85,41 @@ def test_connections_at_a_spared_port_are_left_alone_on_either_side(listener, en
         assert OwnSockets.since(before, [port]).cut() == 0
         ends[0].sendall(b"x")
         assert ends[1].recv(1) == b"x"
+
+
+def test_where_the_platform_does_not_tell_there_are_none(monkeypatch):
+    monkeypatch.setattr(own_sockets, "_DESCRIPTORS", "/proc/self/no-such-folder")
+    assert OwnSockets.open_now() == {}
+
+
+def test_a_descriptor_that_is_closed_between_the_looks_counts_for_nothing(listener, monkeypatch):
+    def closed(fd):
+        raise OSError("bad descriptor")
+
+    before = OwnSockets.open_now()
+    ends = connected(listener)
+    with ends[0], ends[1]:
+        sockets = OwnSockets.since(before)
+        with monkeypatch.context() as patch:
+            patch.setattr(own_sockets.os, "dup", closed)
+            assert sockets.cut() == 0
+
+
+def test_a_descriptor_that_is_given_out_anew_between_the_looks_is_let_go_of(listener, monkeypatch):
+    given = []
+
+    def another(fd):
+        given.append(os.open(os.devnull, os.O_RDONLY))
+        return given[-1]
+
+    before = OwnSockets.open_now()
+    ends = connected(listener)
+    with ends[0], ends[1]:
+        sockets = OwnSockets.since(before)
+        with monkeypatch.context() as patch:
+            patch.setattr(own_sockets.os, "dup", another)
+            assert sockets.cut() == 0
+        for fd in given:
+            with pytest.raises(OSError, match="descriptor"):
+                os.fstat(fd)
+    assert len(given) == 2

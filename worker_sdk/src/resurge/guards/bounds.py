@@ -124,7 +124,7 @@ def teardown_within(
     except RuntimeError as error:
         say(f"resurge: {name} was not begun: {error}")
         return False
-    if ended.wait(max(0.0, budget_s)):
+    if ended.wait(budget_s):
         return True
     say(f"resurge: {name} did not end within {budget_s:g} s and is left behind")
     return False

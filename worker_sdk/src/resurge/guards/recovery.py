@@ -73,8 +73,7 @@ async def let_unwind(calls: Iterable[Awaitable[object]], deadline_s: float | Non
     tasks = {asyncio.ensure_future(call) for call in calls}
     if not tasks:
         return 0
-    has_deadline = deadline_s is not None and deadline_s > 0
-    limit_s = (deadline_s if has_deadline and deadline_s else UNWIND_WITHOUT_DEADLINE_S) + UNWIND_GRACE_S
+    limit_s = (deadline_s if deadline_s is not None and deadline_s > 0 else UNWIND_WITHOUT_DEADLINE_S) + UNWIND_GRACE_S
     done, late = await asyncio.wait(tasks, timeout=limit_s)
     for task in done:
         if not task.cancelled() and (error := task.exception()) is not None:

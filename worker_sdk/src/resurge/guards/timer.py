@@ -27,15 +27,10 @@ _number = itertools.count()
 class Entry:
     """One call to come; `cancel` takes it back, and lets go of what it refers to."""
 
-    __slots__ = ("_number", "at_s", "call")
+    __slots__ = ("call",)
 
-    def __init__(self, at_s: float, call: Callable[[], object]) -> None:
-        self.at_s = at_s
+    def __init__(self, call: Callable[[], object]) -> None:
         self.call: Callable[[], object] | None = call
-        self._number = next(_number)
-
-    def __lt__(self, other: Entry) -> bool:
-        return (self.at_s, self._number) < (other.at_s, other._number)
 
     def cancel(self) -> None:
         """Not to be called any more; harmless when it was, or is being called."""
@@ -54,15 +49,14 @@ class Timer:
 
     def arm(self, at_s: float, call: Callable[[], object]) -> Entry:
         """Call this at an instant of time.monotonic(), or as soon after it as the thread gets the interpreter."""
-        entry = Entry(at_s, call)
+        entry = Entry(call)
         with self._changed:
-            heapq.heappush(self._heap, (at_s, entry._number, entry))
+            heapq.heappush(self._heap, (at_s, next(_number), entry))
             if len(self._heap) > self._sweep_at:
                 self._sweep()
             if self._thread is None:
                 self._start()
             if at_s < self._wakes_at_s:
-                self._wakes_at_s = at_s
                 self._changed.notify()
         return entry
 
@@ -99,8 +93,6 @@ class Timer:
             self._wakes_at_s = self._heap[0][0] if self._heap else math.inf
             left_s = self._wakes_at_s - _monotonic()
             if left_s <= 0:
-                # between two calls nothing is waited for: an entry that comes now is seen at the next look
-                self._wakes_at_s = -math.inf
                 return heapq.heappop(self._heap)[2].call
             self._changed.wait(min(left_s, _LONGEST_WAIT_S))
         return None
