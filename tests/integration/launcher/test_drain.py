@@ -92,6 +92,18 @@ def test_all_ranks_of_both_nodes_save_one_step_once_and_both_launchers_leave_ali
     assert decision(pair)["cause"] == "preempted"
 
 
+def test_ranks_that_asked_for_the_first_time_a_moment_before_are_asked_to_save(pair: Pair):
+    program = steps().replace("True and", "os.path.exists(os.path.join(folder, 'ask')) and")
+    program = program.replace("and session.should_stop()", "and (session.should_stop(), said('asked-%d' % rank, 1))[0]")
+    start(pair, program)
+    (pair.folder / "ask").touch()
+    files = [pair.folder / f"asked-{rank}" for rank in range(4)]
+    wait_until(lambda: all(file.exists() for file in files), 20, "all ranks asking")
+    terminate(pair.nodes["n1"].pid)
+    assert codes(pair) == [128 + signal.SIGTERM] * 2
+    stopped_together(pair)
+
+
 def test_so_it_is_when_the_scheduler_tells_both_and_gives_a_code(pair: Pair):
     start(pair, steps(), "--preempted-exit-code", "75", "--drain-signals", "SIGUSR1")
     for process in pair.nodes.values():

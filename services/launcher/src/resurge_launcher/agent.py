@@ -27,6 +27,7 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.goals import DownGoal
 from resurge_launcher.core.notices import ENDING_SIGNALS
+from resurge_launcher.core.observe import crew_of
 from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.driver import Driver
 from resurge_launcher.effects import Effects, Hands
@@ -319,6 +320,8 @@ class _Agent:
     def _post(self, event: h.Event) -> None:
         if isinstance(event, h.DesiredReceived) and isinstance(event.goal, DownGoal):
             self._read_pages(event.goal.generation)  # some worker may have begun to save a moment ago
+        if isinstance(event, h.SignalReceived) and (crew := crew_of(self._driver.state.phase)) is not None:
+            self._read_pages(crew.generation)  # or have asked for the first time whether it should stop
         self._driver.post(event)
         state, memory = self._driver.state, self._lock.memory
         if state.highest_generation > memory.highest_generation or state.highest_attempt > memory.highest_attempt:
