@@ -65,6 +65,14 @@ def _fail_if(broken: str) -> None:
         raise Violation(f"S4: {broken}")
 
 
+def _is_presumed(formation: rm.Formation | None, because: Because, live: rm.Job) -> bool:
+    """Whether a generation is taken for over without a word of those that ran it."""
+    if formation is None or because.code is Reason.STREAM_LOST:
+        return True
+    entries = [(live.nodes.get(place.node), place.incarnation) for place in formation.assignments]
+    return any(entry is not None and entry.incarnation != incarnation for entry, incarnation in entries)
+
+
 class Oracle:
     """Told of everything; remembers what it needs to judge the next thing."""
 
@@ -75,8 +83,8 @@ class Oracle:
         self.journal_was_lost = False
         self.presumed_dead: set[int] = set()
         """Generations without the strict fence that were replaced because every launcher closed its stream and none
-        came back within its lease, or by a new attempt, whose beginner says that the old one is over. One that closed
-        it itself, hearing nothing, may live on, as may one that is cut off: a known limit without the strict fence."""
+        came back within its lease, or a launcher came under the same name, or a new attempt, whose beginner says that
+        the old one is over. What is cut off or stands still may live on: a known limit without the strict fence."""
         self.verdicts: Counter[tuple[str, int]] = Counter()
         self.out = Exclusions(world)
         self.budgets = BudgetOracle(self)
@@ -153,7 +161,7 @@ class Oracle:
             case rm.NodeLost(node):
                 self.world.faulted |= str(node) in self.world.slow_to_turn
             case rm.SplitRuledOut(generation, because):
-                if because.code is Reason.STREAM_LOST and not self.world.setup.strict_fence:
+                if not self.world.setup.strict_fence and _is_presumed(self.formed.get(int(generation)), because, live):
                     self.presumed_dead.add(int(generation))
             case rm.Terminated(decision):
                 judge_end(self, decision, live)
