@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -207,8 +208,73 @@ def test_a_forked_child_is_deaf_until_it_listens_itself():
     ear.begin()
     ear.connected.set()
     ear._life = listening._Life(environment.read_environment())
-    ear._life.line, other_end = socket.socketpair()
+    ear._life.line, other_end = line, _ = socket.socketpair()
     ear.forget()
     assert not ear.begun and not ear.connected.is_set()
-    assert other_end.recv(1) == b"", "the child's copy of the line is closed"
+    assert line.fileno() == -1, "the child's copy of the line is closed"
     other_end.close()
+
+
+class Scripted(Ear):
+    """Its lines last as long as it is told, s; None for one that cannot be opened."""
+
+    def __init__(self, *lasted):
+        super().__init__(lambda _: None)
+        self.left, self.found = list(lasted), []
+
+    def _hear(self, life, connected):
+        self.found.append((life.line, connected.is_set()))
+        life.line = "open"
+        connected.set()
+        lasted = self.left.pop(0)
+        if lasted is None:
+            raise ConnectionRefusedError
+        return lasted
+
+
+def test_a_line_that_lasted_forgives_the_hang_ups_before_it_and_pauses_grow(monkeypatch):
+    slept = []
+    monkeypatch.setattr(listening, "time", SimpleNamespace(sleep=slept.append))
+    ear = Scripted(0.0, 0.0, listening.HANGS_UP_S, 0.0, None, 0.0, 0.0)
+    life = listening._Life(environment.read_environment())
+    ear._run(life, ear.connected)
+    assert ear.left == [], "three hang-ups in a row"
+    assert ear.found == [(None, False)] * 7
+    assert (life.line, ear.connected.is_set()) == (None, False)
+    assert slept == [0.1, 0.5, 2.0, 10.0, 10.0, 10.0]
+
+
+class Line:
+    """A socket that notes what is done with it, and is closed at the first read."""
+
+    def __init__(self, connected):
+        self.done, self.connected = [], connected
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.done.append("closed")
+
+    def settimeout(self, limit_s):
+        self.done.append(limit_s)
+
+    def connect(self, path):
+        self.done.append("connect")
+
+    def sendall(self, data):
+        self.done.append("greet")
+
+    def recv(self, size):
+        self.done.append(f"recv {self.connected.is_set()}")
+        return b""
+
+
+def test_the_greeting_has_a_limit_and_the_wait_for_orders_has_none(monkeypatch):
+    ear = Ear(lambda _: None)
+    line = Line(ear.connected)
+    told = SimpleNamespace(socket=lambda *_: line, AF_UNIX=0, SOCK_STREAM=0)
+    monkeypatch.setattr(listening, "socket", told)
+    assert ear._hear(listening._Life(environment.read_environment()), ear.connected) < WAIT_S
+    limit_s = listening.CONNECT_LIMIT_S
+    assert line.done == [limit_s, "connect", "greet", None, "recv True", "closed"]

@@ -176,7 +176,7 @@ def test_a_forked_child_has_no_guard_of_its_parent_and_can_arm_its_own():
         "    child = os.fork()\n"
         "    if child == 0:\n"
         "        assert not deadlines.ARMED, deadlines.ARMED\n"
-        "        assert not deadlines.ARMED_LOCK.locked() and not deadlines.EAR.begun\n"
+        "        if deadlines.ARMED_LOCK.locked() or deadlines.EAR.begun: os._exit(2)\n"
         "        group = Group()\n"
         "        with resurge.deadline(0.01, group, raise_=False) as guard: group.aborted.wait(20)\n"
         "        os._exit(0 if guard.fired and not outer.aborted.is_set() else 1)\n"

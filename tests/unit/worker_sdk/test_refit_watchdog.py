@@ -377,3 +377,12 @@ def test_a_guard_is_entered_once():
         pass
     with pytest.raises(RuntimeError, match="entered once"), guard:
         pass
+
+
+def test_a_refit_that_is_late_is_told_to_no_other_rank(monkeypatch):
+    told = []
+    monkeypatch.setattr(deadlines.EAR, "tell_fired", told.append)
+    with RefitAbortWatchdog(Group(), 600.0) as guard:
+        guard._expire()
+    assert guard.fired
+    assert told == []
