@@ -194,15 +194,6 @@ def test_a_stand_down_during_the_entry_shortens_too():
     assert group.guard.outcome is Outcome.ABORTED
 
 
-def test_an_aborted_group_is_not_even_opened_again():
-    opened = []
-    group = resurge.AbortableGroup(opened.append, lambda _: None)
-    group.abort()
-    with pytest.raises(resurge.CollectiveAborted, match="made again"):
-        group.init("store")
-    assert opened == []
-
-
 def test_a_forked_child_is_deaf_until_it_listens_itself():
     ear = Ear(lambda _: None)
     ear.begin()

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+import resurge
 from resurge.guards.groups import Abortable, AbortableGroup
 from resurge.refit_watchdog import RefitAborted
 from tests.unit.worker_sdk.abort_fakes import WAIT_S
@@ -114,3 +115,12 @@ def test_R27_teardown_is_abort_never_destroy():
     group.abort()
     assert communicator.broken == 1
     assert not hasattr(group, "destroy")
+
+
+def test_an_aborted_group_is_not_even_opened_again():
+    opened = []
+    group = AbortableGroup(opened.append, lambda _: None)
+    group.abort()
+    with pytest.raises(resurge.CollectiveAborted, match="made again"):
+        group.init("store")
+    assert opened == []
