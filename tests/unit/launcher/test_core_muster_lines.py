@@ -84,6 +84,30 @@ def test_a_break_elsewhere_interrupts_those_here():
     assert report(n).iteration == 1
 
 
+@pytest.mark.parametrize("iteration", [0, 1])
+def test_a_start_that_was_not_seen_is_told_with_the_break_that_follows_it(iteration: int):
+    n = node() if iteration == 0 else running()
+    if iteration == 1:
+        say(n, 2, "broken")
+    for rank in (2, 3):
+        say(n, rank, "join", iteration)
+    fresh = order(n, 4, "interrupt", iteration, MEMBERS)
+    assert told(fresh) == [("start", iteration), ("interrupt", iteration)]
+    assert next((tell.number, tell.members) for tell in of(fresh, MusterTell)) == (3, MEMBERS)
+    assert (report(n).iteration, report(n).acted.number, report(n).joined) == (iteration + 1, 4, ())
+    for rank in (2, 3):
+        say(n, rank, "join", iteration + 1)
+    assert told(order(n, 5, "start", iteration + 1, MEMBERS)) == [("start", iteration + 1)]
+
+
+def test_a_start_that_was_not_seen_is_told_with_the_end_that_follows_it():
+    n = node()
+    for rank in (2, 3):
+        say(n, rank, "join")
+    assert told(order(n, 2, "over", 0, MEMBERS)) == [("start", 0), ("over", 0)]
+    assert n.phase == "Running" and report(n).is_over
+
+
 def test_a_death_is_forgiven_by_what_is_left_in_all_and_here():
     n = running(min_world=3)
     assert told(n.exits(1, signal=SIGKILL)) == [("interrupt", 0)] and n.phase == "Running"

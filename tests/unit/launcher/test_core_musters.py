@@ -7,9 +7,11 @@ from signal import SIGKILL
 import pytest
 
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core.findings import Captures, Finding, How
 from resurge_launcher.core.muster_state import MusterEvict, MusterHeard, MusterTell
 from resurge_launcher.core.readings import Milestone, MilestoneKind, PageReading
 from resurge_libs.core.ids import Generation, Rank
+from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Reason
 from tests.unit.launcher.core_world import Node, of
 
@@ -18,7 +20,7 @@ LIMIT_S = 20.0
 
 
 def node(**changed: object) -> Node:
-    made = Node().running(1, **{"world_size": 2, "base_rank": 0, **changed})
+    made = Node(captures=Captures.ALL).running(1, **{"world_size": 2, "base_rank": 0, **changed})
     made.feed(h.BeatAcked(made.now, 600.0))
     return made
 
@@ -185,6 +187,39 @@ def test_who_does_not_come_back_in_time_is_at_fault_where_too_few_would_be_left(
     say(n, 1, "join", 1)
     fresh = n.move(LIMIT_S + 0.1)
     assert n.phase == "TearingDown" and not of(fresh, MusterEvict)
+
+
+def stopped(n: Node, local: int) -> list[h.Action]:
+    """A look at silent workers finds this one stopped."""
+    late = Instant(n.now - 1.0)
+    pages = tuple(PageReading(one, late, 5, late if one == local else None) for one in (0, 1))
+    looks = n.feed(h.PagesRead(G1, pages))
+    if not of(looks, h.Inspect):
+        return looks
+    return n.feed(h.Inspected(G1, (Finding(1 - local, How.WAITS), Finding(local, How.STOPPED))))
+
+
+def test_who_is_stopped_and_cannot_be_ended_is_ended_once_and_then_at_fault():
+    n = running()
+    assert of(stopped(n, 1), MusterEvict) == [MusterEvict(G1, (1,))]
+    for _ in range(4):
+        n.move(LIMIT_S / 4 - 0.1)
+        assert not of(stopped(n, 1), MusterEvict) and n.phase == "Running"
+    fresh = n.move(0.5)
+    assert n.phase == "TearingDown", "it cannot be ended"
+    observed = of(fresh, h.SendObserved)[0].observed
+    assert [(f.rank, f.because.code) for f in observed.faults] == [(1, Reason.WORKER_HUNG)]
+
+
+def test_who_is_stopped_and_ends_late_is_gone_on_without():
+    n = running()
+    stopped(n, 1)
+    n.move(LIMIT_S - 0.1)
+    assert told(n.exits(1, signal=SIGKILL)) == [("interrupt", 0, ())]
+    n.move(LIMIT_S - 0.1)
+    assert say(n, 0, "join", 1) == [("start", 1, (0,))]
+    n.move(2 * LIMIT_S)
+    assert n.phase == "Running"
 
 
 def test_a_world_on_several_nodes_is_left_to_the_launchers():

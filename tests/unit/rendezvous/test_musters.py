@@ -62,10 +62,10 @@ class Two:
 def test_a_break_on_one_node_interrupts_all_and_the_next_starts_when_all_have_come():
     t = Two().started()
     t.say("n1", iteration=1, is_running=False, broken="rank 1: boom")
-    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, ())]
+    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, (0, 1))]
     assert t.order("n0").sentence == "rank 1: boom"
     t.joined("n1", 1)
-    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, ())]
+    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, (0, 1))]
     t.joined("n0", 1)
     assert t.orders() == [(3, MusterKind.START, 1, (0, 1))]
     t.desk.wait(2 * LIMIT_S, beats=("n0", "n1", "n2"))
@@ -77,7 +77,7 @@ def test_it_is_over_for_all_when_as_many_have_finished_as_were_to():
     t.say("n0", done=1, needed=2)
     assert t.orders()[0][1] is MusterKind.START
     t.say("n1", done=1, needed=2)
-    assert t.orders() == [(2, MusterKind.OVER, 0, ())]
+    assert t.orders() == [(2, MusterKind.OVER, 0, (0, 1))]
     for node in ("n0", "n1"):
         t.say(node, acted=t.order(node), is_running=False, is_over=True, done=0, needed=0)
     for node in ("n0", "n1"):
@@ -138,10 +138,24 @@ def test_a_service_that_has_restarted_learns_the_newest_order_from_whoever_has_i
         t.desk.hello(node)
         t.reports[node] = report
         t.say(node)
-    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, ())]
+    assert t.orders() == [(2, MusterKind.INTERRUPT, 0, (0, 1))]
     for node in ("n0", "n1"):
         t.joined(node, 1)
     assert t.orders() == [(3, MusterKind.START, 1, (0, 1))]
+
+
+def test_a_service_that_has_restarted_says_with_a_break_who_took_part():
+    t = Two()
+    t.joined("n0")
+    t.joined("n1")
+    t.follows("n1")
+    t.say("n1", iteration=1, is_running=False, broken="boom", acted=replace(t.order("n1"), sentence=""))
+    t.desk.restart_service()
+    for node in ("n1", "n0"):
+        t.desk.hello(node)
+        t.say(node)
+    assert t.reports["n0"].acted.number == 0, "it has not seen the start"
+    assert t.order("n0").kind is MusterKind.INTERRUPT and t.order("n0").members == t.all
 
 
 def test_the_next_generation_is_told_nothing_of_it():

@@ -4,7 +4,8 @@ Rules, in prose:
 1. The newest order says all, and each is acted upon once. Ranks of this node are told of a break here at once; the
    order that follows from the report is then no news.
 2. A start in which a rank takes part that has ended here meanwhile is broken as soon as it is told.
-3. An iteration that is over elsewhere, and was broken here, is a fault: those that have finished do not come back.
+3. A start that was not seen, as a newer order took its place, is told with that order: ranks here have come to it.
+4. An iteration that is over elsewhere, and was broken here, is a fault: those that have finished do not come back.
 """
 
 from __future__ import annotations
@@ -46,9 +47,20 @@ def followed(state: LauncherState, crew: Crew, now: Instant) -> Told | None:
         return None
     crew = replace(crew, muster=replace(muster, acted=order))
     is_due = muster.iteration == order.iteration and not muster.is_over
+    if not is_due or muster.is_running or not order.members:
+        return _followed(crew, order, now)
+    number = order.number if order.kind == START else order.number - 1
+    crew, told = _started(crew, replace(order, kind=START, number=number, sentence=""), now)
+    crew, more = _followed(crew, order, now) if order.kind != START else (crew, ())
+    return crew, (*told, *more)
+
+
+def _followed(crew: Crew, order: MusterOrder, now: Instant) -> Told:
+    """What an order brings for an iteration whose start is known."""
+    muster = crew.muster
+    assert muster is not None, "only a muster follows orders"
+    is_due = muster.iteration == order.iteration and not muster.is_over
     match order.kind:
-        case kind if kind == START and is_due and not muster.is_running:
-            return _started(crew, order, now)
         case kind if kind == INTERRUPT:
             return broken(crew, order.iteration, order.sentence, now)
         case kind if kind == OVER and is_due and muster.is_running:

@@ -18,7 +18,7 @@ class MusterOrder:
     kind: str = ""
     iteration: int = 0
     members: tuple[Rank, ...] = ()
-    """With a start: who takes part, on all nodes."""
+    """Of the start, also of the one that is broken or over: who takes part, on all nodes."""
     sentence: str = ""
 
 
@@ -57,7 +57,7 @@ class Muster:
     is_running: bool = False
     is_over: bool = False
     until: Instant | None = None
-    """When those who have not joined are waited for no longer."""
+    """When those who have not joined, or are ended and still live, are waited for no longer."""
     lost: tuple[Rank, ...] = ()
     """Those that have died and were gone on without."""
     evicted: tuple[tuple[Rank, Because], ...] = ()
@@ -71,8 +71,8 @@ class Muster:
 
     @property
     def is_gathering(self) -> bool:
-        """Whether ranks are waited for after a break: for a while nobody is judged by anything else."""
-        return not self.is_running and not self.is_over and self.until is not None
+        """Whether ranks are waited for, to come after a break or to end: then nobody is judged by anything else."""
+        return not self.is_over and self.until is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ Rules, in prose:
    says that its error is none to go on from.
 6. Ranks that are lost or in reserve count as having reached what all others have: nobody waits for their start.
 7. A silence breaks an iteration: whoever merely waited comes to the next one. Who clearly cannot (stopped, the GIL
-   held) is ended at once. While ranks are gathered nobody is judged by silence.
+   held) is ended at once; it has as long to end as others have to come. Until then nobody is judged by silence.
 """
 
 from __future__ import annotations
@@ -214,26 +214,35 @@ def overdue(crew: Crew, now: Instant) -> Done:
     due, muster = due_at(crew), crew.muster
     if due is None or muster is None or now < due:
         return crew, ()
-    missing = [w.rank for w in crew.workers if isinstance(w.state, Alive) and w.rank not in muster.joined]
-    if not missing and muster.acted is not None:  # those of this node wait for others
-        return replace(crew, muster=replace(muster, until=after(now, muster.limit_s))), ()
-    rank = min(missing, default=None)
-    who = f"rank {rank} has" if rank is not None else "too few ranks have"
-    because = Because(
-        Reason.WORKER_HUNG, f"{who} not come to iteration {muster.iteration} in place within {muster.limit_s:g} s"
-    )
     known = {one for one, _ in muster.evicted}
+    living = [w.rank for w in crew.workers if isinstance(w.state, Alive)]
+    if muster.is_running:  # those that were to end break it when they do
+        missing = [rank for rank in living if rank in known]
+    else:
+        missing = [rank for rank in living if rank not in muster.joined]
+    if not missing and (muster.is_running or muster.acted is not None):  # those of this node wait for others
+        until = None if muster.is_running else after(now, muster.limit_s)
+        return replace(crew, muster=replace(muster, until=until)), ()
+    rank = min(missing, default=None)
+    because = Because(Reason.WORKER_HUNG, _too_late(muster, rank, known))
     if missing and known.isdisjoint(missing) and _is_enough(crew, muster, set(missing)):
         return _evicted(crew, muster, missing, because, now)
     fault = Fault(because, due, rank)
     return replace(crew, muster=replace(muster, until=None, is_over=True), faults=(*crew.faults, fault)), ()
 
 
+def _too_late(muster: Muster, rank: Rank | None, evicted: set[Rank]) -> str:
+    if muster.is_running:
+        return f"rank {rank} cannot be ended: it still lives {muster.limit_s:g} s after SIGKILL"
+    who = f"rank {rank} has" if rank is not None else "too few ranks have"
+    end = ", and cannot be ended" if rank in evicted else ""
+    return f"{who} not come to iteration {muster.iteration} in place within {muster.limit_s:g} s{end}"
+
+
 def _evicted(crew: Crew, muster: Muster, ranks: list[Rank], because: Because, now: Instant) -> Done:
     evicted = (*muster.evicted, *((rank, because) for rank in ranks))
-    until = after(now, muster.limit_s) if muster.until is not None else None
     local = tuple(worker.local_rank for worker in crew.workers if worker.rank in ranks)
-    crew = replace(crew, muster=replace(muster, evicted=evicted, until=until))
+    crew = replace(crew, muster=replace(muster, evicted=evicted, until=after(now, muster.limit_s)))
     return crew, (MusterEvict(crew.generation, local),)
 
 

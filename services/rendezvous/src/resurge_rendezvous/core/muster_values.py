@@ -27,6 +27,7 @@ class MusterOrder:
     kind: MusterKind = MusterKind.NOTHING
     iteration: int = 0
     members: tuple[Rank, ...] = ()
+    """Of the start, also of the one that is broken or over: whoever has not seen it is told of it late."""
     sentence: str = ""
 
     @property

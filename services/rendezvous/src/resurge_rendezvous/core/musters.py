@@ -7,6 +7,7 @@ Rules, in prose:
 - Everybody has `limit_s` from then on to come to the next one, and a moment more, as a launcher knows better who of
   its ranks is missing. Then the first that has not is at fault, and the generation is restarted.
 - With fewer ranks left than the function wants, those that were lost are a fault after all.
+- Only the newest order is sure to be seen. So each also says who took part in the iteration that it is about.
 - When as many ranks have finished as were to, it is over for all.
 - Nothing of it is journaled. Each launcher reports the newest order that it has acted upon; after a restart of the
   service the newest of all holds, whoever has it.
@@ -57,7 +58,7 @@ def muster_news(d: Draft, seat: Seat, before: Observed, formation: Formation) ->
 def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterReport | None) -> None:
     order = muster.order
     if not report.is_running and not report.is_over and report.iteration == order.iteration + 1:
-        _order(d, muster, MusterOrder(order.number + 1, MusterKind.INTERRUPT, order.iteration, (), report.broken))
+        _order(d, muster, replace(order, number=order.number + 1, kind=MusterKind.INTERRUPT, sentence=report.broken))
         _again(d, report)
         return
     if not report.is_running or report.iteration != order.iteration:
@@ -66,7 +67,7 @@ def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterRe
     muster = replace(muster, done=muster.done + report.done - known)
     d.see(muster=muster)
     if 0 < report.needed <= muster.done:
-        _order(d, muster, MusterOrder(order.number + 1, MusterKind.OVER, order.iteration))
+        _order(d, muster, replace(order, number=order.number + 1, kind=MusterKind.OVER))
         d.set_timers(muster_at=None)
 
 
