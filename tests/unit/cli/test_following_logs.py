@@ -103,6 +103,24 @@ def test_one_that_stays_away_leaves_the_rest_to_the_file_and_a_failure_to_the_ex
     assert text == b"0: a\n0: c\nof 0\n"
 
 
+def test_one_that_answers_and_cannot_read_the_file_is_away_for_no_longer_than_one_that_is_silent(tmp_path):
+    path = tmp_path / "app_cycle0.log"
+    path.write_bytes(b"0: a\n0: b\n")
+    unread = [[LISTENED, NoLogServer(f"{path} cannot be read")]] * 100_000
+    server = Server([LISTENED, told(b"0: a\n", 1, 5, path), BROKEN], *unread)
+    text, why = shown_by(server.follower(away_limit_s=0.2, cycle=0))
+    assert text == b"0: a\n0: b\n" and "has not come back within 0.2 s" in why
+    assert len(server.said) == 1, "it is not said to answer again"
+
+
+def test_text_of_a_server_that_tells_no_places_is_not_shown_twice():
+    old = told(b"0: a\n", 1, 5)
+    old.ClearField("place")
+    server = Server([LISTENED, old, BROKEN], [LISTENED, old])
+    text, why = shown_by(server.follower())
+    assert text == b"0: a\n" and why == str(BROKEN)
+
+
 def test_one_that_ended_in_good_order_is_no_failure(tmp_path):
     path = tmp_path / "app_cycle0.log"
     path.write_bytes(b"0: a\n0: b\n")

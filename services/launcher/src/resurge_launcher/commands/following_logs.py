@@ -43,6 +43,8 @@ class Follower:
     _place: logs_pb2.LogPlace | None = None
     _nodes: dict[int, str] = field(default_factory=dict)
     _is_reached: bool = False
+    _is_of_old_server: bool = False
+    """Text came without its place: nobody can say where to go on, and beginning anew would show all of it twice."""
     _away_since: float | None = None
 
     def parts(self) -> Iterator[Part]:
@@ -60,7 +62,7 @@ class Follower:
                 yield from self._of_one_stream(endpoint)
                 return
             except NoLogServer as problem:
-                if not self._is_reached:
+                if not self._is_reached or self._is_of_old_server:
                     raise
                 again_s = AGAIN_S if self._away_since is None else min(2 * again_s, AGAIN_MAX_S)
                 self._is_away(problem)
@@ -70,17 +72,28 @@ class Follower:
             time.sleep(again_s * random.uniform(0.5, 1.0))
 
     def _of_one_stream(self, endpoint: Endpoint) -> Iterator[Part]:
-        for told in self.stream(endpoint, self.request):
-            self._is_reached = True
-            if self._away_since is not None:
-                self._away_since = None
-                self.say(f"the log server answers again, at {endpoint}: its lines go on where they were")
-            if told.HasField("place"):
-                self._place = told.place
-                self.request.after.CopyFrom(told.place)
-            if told.text:
-                self._nodes[told.source.rank] = told.source.node_id
-                yield told.source.rank, told.text
+        began = time.monotonic()
+        try:
+            for told in self.stream(endpoint, self.request):
+                self._is_reached = True
+                if told.HasField("place"):
+                    self._place = told.place
+                    self.request.after.CopyFrom(told.place)
+                if told.HasField("place") or told.text:  # one that only listens may not be able to read the file
+                    self._is_back(endpoint)
+                if told.text:
+                    self._is_of_old_server |= not told.HasField("place")
+                    self._nodes[told.source.rank] = told.source.node_id
+                    yield told.source.rank, told.text
+        except NoLogServer:
+            if time.monotonic() - began >= self.away_limit_s:
+                self._away_since = None  # it was there all the time, and had nothing to tell
+            raise
+
+    def _is_back(self, endpoint: Endpoint) -> None:
+        if self._away_since is not None:
+            self._away_since = None
+            self.say(f"the log server answers again, at {endpoint}: its lines go on where they were")
 
     def _is_away(self, problem: NoLogServer) -> None:
         if self._away_since is None:
