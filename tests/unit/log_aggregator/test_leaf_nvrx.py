@@ -8,7 +8,7 @@ import pytest
 
 from resurge_api.compat import log_aggregation_pb2 as pb
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import BadRequest, Unready
+from resurge_libs.core.refusals import BadRequest, Unimplemented, Unready
 from resurge_log_aggregator.core.model import Follows, Repeats, SourceState
 from resurge_log_aggregator.core.step import made_durable, place
 from resurge_log_aggregator.leaf import nvrx
@@ -132,13 +132,64 @@ async def test_what_is_refused_for_now_is_offered_again_and_given_up_by_name_in_
     client.take(chunk(b"0: a\n"))
     for _ in range(50):
         await asyncio.sleep(0)
-    assert not client.problem.done() and client.held == 5
+    assert not client.problem.done() and client.held == 5 + nvrx.KEPT_BYTES
     monkeypatch.setattr(nvrx, "LEFT_LIMIT_S", -1.0)
     client.finish()
     with pytest.raises(Unready):
         await asyncio.wait_for(delivery, LIMIT_S)
     client.let_go()
     assert client.held == 0
+
+
+async def test_the_time_of_refusals_begins_with_the_clients_end_and_leaves_out_the_roots_absence(monkeypatch):
+    class Clock:
+        now = 1_000.0
+        monotonic = staticmethod(lambda: Clock.now)
+        time = staticmethod(lambda: Clock.now)
+
+    monkeypatch.setattr(nvrx, "time", Clock)
+    root = Root()
+    root.refuses[PATH] = AWAY
+    root.is_up.clear()
+    client = Client(root, Shelf(1 << 20), Numbers())
+    delivery = asyncio.create_task(client.deliver())
+    Clock.now += 2 * nvrx.LEFT_LIMIT_S
+    client.take(chunk(b"0: a\n"))
+    client.finish()
+    await asyncio.sleep(0)
+    Clock.now += 1.1 * nvrx.LEFT_LIMIT_S
+    root.is_up.set()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not delivery.done(), "it is refused since now"
+    del root.refuses[PATH]
+    await settle(lambda: root.text == [b"0: a\n", b""])
+    root.durable()
+    await asyncio.wait_for(delivery, LIMIT_S)
+
+
+async def test_short_lines_of_ranks_in_turn_count_with_what_they_take_beside_their_text():
+    shelf = Shelf(1 << 20)
+    client = Client(Root(), shelf, Numbers())
+    client.take(chunk(b"0: a\n1: b\n" * 50))
+    assert client.held == shelf.held == 100 * (5 + nvrx.KEPT_BYTES)
+    client.let_go()
+    assert client.held == shelf.held == 0
+
+
+async def test_what_an_older_root_cannot_take_is_refused_to_its_client(monkeypatch):
+    root = Root()
+
+    async def not_known(key, world_size, listener) -> None:
+        raise Unimplemented("the log server is of an older release")
+
+    monkeypatch.setattr(root, "open_source", not_known)
+    client = Client(root, Shelf(1 << 20), Numbers())
+    delivery = asyncio.create_task(client.deliver())
+    client.take(chunk(b"0: a\n"))
+    client.finish()
+    await asyncio.wait_for(delivery, LIMIT_S)
+    assert isinstance(client.problem.result(), Unimplemented) and client.held == 0
 
 
 async def test_a_client_that_sends_more_than_may_be_kept_is_held_back():
@@ -160,7 +211,7 @@ async def test_a_client_that_sends_more_than_may_be_kept_is_held_back():
     await settle(lambda: len(root.text) == 1)
     root.durable()
     await asyncio.wait_for(reading, LIMIT_S)
-    assert second.held == 8
+    assert second.held == 8 + nvrx.KEPT_BYTES
     delivery.cancel()
 
 

@@ -115,7 +115,7 @@ class NvrxStream:
 
     async def _put(self, file: ClientFile, rank: int, text: bytes) -> None:
         if rank not in file.sent:
-            await self._book.open_source(self._key(file, rank), 0, self)
+            await self._book.open_source(file.key(rank), 0, self)
             file.sent[rank] = 0
         self._append(file, rank, text)
 
@@ -123,11 +123,7 @@ class NvrxStream:
         at = file.sent[rank]
         head = BlockHead(at, len(text), len(text), text.count(b"\n"), ends)
         file.sent[rank] = at + len(text)
-        self._book.take(self._key(file, rank), head, text, time.time())
-
-    def _key(self, file: ClientFile, rank: int) -> SourceKey:
-        of = file.of
-        return SourceKey(of.kind, of.attempt, of.cycle, 0, rank, file.node, file.number, of.name)
+        self._book.take(file.key(rank), head, text, time.time())
 
     def finish(self) -> None:
         """No more will come: the last line of each file gets its end."""
@@ -138,7 +134,7 @@ class NvrxStream:
 
     async def durable(self) -> None:
         """Wait until all that came is durable."""
-        keys = [self._key(file, rank) for file in self._files.values() for rank in file.known]
+        keys = [file.key(rank) for file in self._files.values() for rank in file.known]
         while any(self._book.is_pending(key) for key in keys):
             self._moved.clear()
             await self._moved.wait()

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from resurge_log_aggregator.core.model import LogKey, LogKind
+from resurge_log_aggregator.core.model import LogKey, LogKind, SourceKey
 
 UNNAMED = "unnamed"
 """The node of a client that does not name itself."""
@@ -27,6 +27,15 @@ class ClientFile:
         self.partial = b""
         self.rank = 0
         """Of the last line: a line without a rank of its own belongs to it."""
+        self._keys: dict[int, SourceKey] = {}
+
+    def key(self, rank: int) -> SourceKey:
+        """The source of its rank."""
+        key, of = self._keys.get(rank), self.of
+        if key is None:
+            key = SourceKey(of.kind, of.attempt, of.cycle, 0, rank, self.node, self.number, of.name)
+            self._keys[rank] = key
+        return key
 
     def rest(self, rank: int) -> bytes:
         """The last line, where it has no end and is this rank's; it is given its end."""

@@ -26,7 +26,9 @@ from resurge_log_aggregator.leaf.uplink import Uplink
 from resurge_log_aggregator.nvrx_lines import UNNAMED, ClientFile, Numbers
 
 CLIENT_BYTES = 8 * 1024 * 1024
-"""Text of one client that is kept at most."""
+"""That are kept of one client at most."""
+KEPT_BYTES = 256
+"""What a block takes here beside its text, about: lines of many ranks in turn are a block each, and mostly shorter."""
 BLOCK_BYTES = 1024 * 1024
 """Of one block; a longer line is broken."""
 AGAIN_S = 1.0
@@ -63,6 +65,11 @@ class _Kept:
     key: SourceKey
     head: BlockHead
     text: bytes
+
+    @property
+    def size(self) -> int:
+        """About its bytes here."""
+        return KEPT_BYTES + len(self.text)
 
 
 class _Ear:
@@ -102,6 +109,7 @@ class Client:
         self._is_lost = False
         self._has_ended = False
         self._got_on_at = time.monotonic()
+        """When it ended or got on last, later by as long as the root was away since."""
         self._wake = asyncio.Event()
         self.problem: asyncio.Future[RpcProblem] = asyncio.get_running_loop().create_future()
         """Why the client is refused."""
@@ -150,7 +158,7 @@ class Client:
 
     def _drop_durable(self) -> None:
         while self._kept and self._is_durable(self._kept[0]):
-            size = len(self._kept.popleft().text)
+            size = self._kept.popleft().size
             self._first += 1
             self.held -= size
             self._shelf.put(-size)
@@ -191,17 +199,17 @@ class Client:
             for rank in file.sent:
                 self._keep(file, rank, file.rest(rank), ends=True)
             file.sent, file.partial = {}, b""
-        self._has_ended = True
+        if not self._has_ended:
+            self._has_ended, self._got_on_at = True, time.monotonic()
         self._wake.set()
 
     def _keep(self, file: ClientFile, rank: int, text: bytes, ends: bool = False) -> None:
         at = file.sent[rank]
         file.sent[rank] = at + len(text)
-        of = file.of
-        key = SourceKey(of.kind, of.attempt, of.cycle, 0, rank, file.node, file.number, of.name)
-        self._kept.append(_Kept(key, BlockHead(at, len(text), len(text), text.count(b"\n"), ends), text))
-        self.held += len(text)
-        self._shelf.put(len(text))
+        kept = _Kept(file.key(rank), BlockHead(at, len(text), len(text), text.count(b"\n"), ends), text)
+        self._kept.append(kept)
+        self.held += kept.size
+        self._shelf.put(kept.size)
         self._wake.set()
 
     # --- to the root ---
@@ -209,7 +217,9 @@ class Client:
     async def deliver(self) -> None:
         """Offer what is kept until all of it is durable and no more will come. Raises Unready where nobody takes it."""
         while True:
+            before = time.monotonic()
             await self._uplink.found()
+            self._got_on_at += time.monotonic() - before
             await self._offer()
             if self._has_ended and not self._kept:
                 return
@@ -240,8 +250,8 @@ class Client:
         if key not in self._states and key not in self._over:
             try:
                 await self._uplink.open_source(key, 0, _Ear(self, key))
-            except Unready:
-                self._lose()
+            except RpcProblem as problem:
+                self.refused(key, problem)
             while not (self._is_lost or key in self._states or key in self._over):
                 await self._woken()
         return not self._is_lost and key not in self._over
@@ -259,8 +269,9 @@ class Client:
         if self._kept:
             lines = sum(kept.head.lines for kept in self._kept)
             paths = sorted({kept.key.name for kept in self._kept})
-            sentence = f"{self.held} bytes in {lines} lines for {', '.join(paths[:4])} did not reach the log server"
-            log.event("client_lines_lost", bytes=self.held, lines=lines, sentence=sentence)
+            size = sum(len(kept.text) for kept in self._kept)
+            sentence = f"{size} bytes in {lines} lines for {', '.join(paths[:4])} did not reach the log server"
+            log.event("client_lines_lost", bytes=size, lines=lines, sentence=sentence)
         self._shelf.put(-self.held)
         self._kept.clear()
         self.held = 0
