@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import grpc
 import pytest
 
 from resurge_api.compat import log_aggregation_pb2 as pb
 from resurge_api.compat import log_aggregation_pb2_grpc
-from resurge_libs.core.refusals import BadRequest
+from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
+from resurge_libs.core.refusals import BadRequest, Unimplemented
 from resurge_libs.rpc.errors import problem_of
 from resurge_libs.testing.wait import wait_until
 from tests.fakes.host import HostProcess
@@ -76,3 +79,40 @@ def test_what_the_root_refuses_is_refused_and_what_a_broken_stream_left_reaches_
     wait_until(lambda: app.read_bytes() == whole, LIMIT_S, "the last line, with an end")
     leaf.terminate()
     assert "client_lines_lost" not in leaf.log()
+
+
+class OlderRoot(logs_pb2_grpc.LogAggregatorServiceServicer):
+    """Knows nothing of files by path: one that is opened ends the stream of all nodes."""
+
+    def __init__(self) -> None:
+        self.streams, self.opened = 0, []
+
+    def Push(self, request_iterator, context):
+        self.streams += 1
+        yield logs_pb2.PushResponse(window=1 << 20)
+        for request in request_iterator:
+            self.opened += request.open
+
+
+def test_a_file_by_path_is_not_offered_to_an_older_root_and_its_client_hears_why(tmp_path):
+    older, server = OlderRoot(), grpc.server(ThreadPoolExecutor(4))
+    logs_pb2_grpc.add_LogAggregatorServiceServicer_to_server(older, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    more = ("--log-root", f"127.0.0.1:{port}", "--job-id", "job")
+    try:
+        with HostProcess(tmp_path / "leaf", module="resurge_log_aggregator.leaf", more=more) as leaf:
+            leaf.wait_event("log_root_found")
+            with grpc.insecure_channel(leaf.endpoint) as channel:
+                stub = log_aggregation_pb2_grpc.LogAggregationServiceStub(channel)
+                with pytest.raises(grpc.RpcError) as caught:
+                    stub.StreamLogs(
+                        iter([pb.LogChunk(node_id="n0", data=b"0: a\n", file_path="/logs/a")]), timeout=LIMIT_S
+                    )
+            refused = problem_of(caught.value)
+            assert isinstance(refused, Unimplemented) and "is of an older release than the leaf" in str(refused), (
+                refused
+            )
+            assert older.streams == 1 and not older.opened
+    finally:
+        server.stop(None).wait()

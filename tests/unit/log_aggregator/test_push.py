@@ -74,6 +74,15 @@ async def test_sources_beyond_what_one_stream_carries_are_refused_by_themselves(
     assert isinstance(wire.refusal_of(acks[4].refused), Overloaded)
 
 
+async def test_a_source_that_cannot_be_is_refused_by_itself_where_many_nodes_share_the_stream():
+    taker, wrong = Taker(), message(2)
+    wrong.open[0].source.kind = 99  # of a later release
+    acks = await acks_of(taker, message(0, carries_many=True), wrong, message(1), want=3)
+    assert taker.opened == [0, 1] and isinstance(wire.refusal_of(acks[3].refused), BadRequest)
+    with pytest.raises(BadRequest, match="LOG_KIND_APPLICATION"):
+        await acks_of(Taker(), message(0, carries_many=False), wrong, want=3)
+
+
 async def test_one_nodes_own_stream_is_refused_as_a_whole(monkeypatch):
     monkeypatch.setattr(push, "SOURCES_MAX", 1)
     with pytest.raises(BadRequest, match="no more than 1 sources"):

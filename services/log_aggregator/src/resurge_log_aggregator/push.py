@@ -120,7 +120,7 @@ class PushStream:
         self._taker.listen(self)
         try:
             first = self._answer()
-            first.window = self._window_bytes
+            first.window, first.takes_other = self._window_bytes, self._named is not None
             yield first
             while True:
                 await self._wake.wait()
@@ -210,7 +210,13 @@ class PushStream:
         if self._carries_many and self._named is not None and opened.source.kind == logs_pb2.LOG_KIND_OTHER:
             self._apart(self._open_named(opened, self._named))
             return
-        key, world_size = wire.source_of(opened)
+        try:
+            key, world_size = wire.source_of(opened)
+        except BadRequest as problem:
+            if not self._carries_many:
+                raise
+            self._refuse_source(opened.number, problem)  # what one node sends wrongly harms no other
+            return
         self._opened(opened.number, key)
         if not self._carries_many:
             await self._taker.open_source(key, world_size, self)

@@ -16,7 +16,7 @@ import grpc.aio
 
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.core.refusals import BadRequest, Unready
+from resurge_libs.core.refusals import BadRequest, Unimplemented, Unready
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 from resurge_libs.rpc.auth import token_metadata
@@ -24,7 +24,7 @@ from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import problem_of
 from resurge_libs.rpc.passing import hold_for_ever
 from resurge_log_aggregator import wire
-from resurge_log_aggregator.core.model import BlockHead, SourceKey
+from resurge_log_aggregator.core.model import BlockHead, LogKind, SourceKey
 from resurge_log_aggregator.leaf.links import Bounds, Links, Opened, Sent
 from resurge_log_aggregator.leaf.settings import MIB, LeafSettings
 from resurge_log_aggregator.senders import Listener, Senders
@@ -42,7 +42,7 @@ class Uplink:
         self._senders = Senders()
         self._gone, self._wake, self._room = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_found = asyncio.Event()
-        self._is_up = False
+        self._is_up = self._takes_other = False
         self._trouble, self._lost = "", ""
         self._task: asyncio.Task[None] | None = None
         self.channel: grpc.aio.Channel | None = None
@@ -83,9 +83,13 @@ class Uplink:
         self._gone.set()
 
     async def open_source(self, key: SourceKey, world_size: int, listener: Listener) -> None:
-        """Have it opened at the root, which answers from where to go on. Raises Unready without a root."""
+        """Have it opened at the root, which answers from where to go on. Raises Unready without a root, Unimplemented
+        for a file that a root of an older release does not know."""
         if not self._is_up:
             raise self._no_root()
+        if key.kind is LogKind.OTHER and not self._takes_other:
+            sentence = f"the log server at {self._root} is of an older release than the leaf and takes no files by path"
+            raise Unimplemented(f"{sentence}: bring it to this release, or send {key.name} to it and not to the leaf")
         self._links.open(key, world_size, listener)
         self._queued()
 
@@ -150,6 +154,7 @@ class Uplink:
             await call.write(logs_pb2.PushRequest(hello=hello))
             while (told := await call.read()) is not grpc.aio.EOF:
                 if passing is None:
+                    self._takes_other = told.takes_other
                     passing = self._found(channel, call)
                 self._heard(told)
         except grpc.RpcError as error:

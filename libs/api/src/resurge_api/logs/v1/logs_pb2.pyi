@@ -129,16 +129,18 @@ class SourceRefusal(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[_Iterable[_Union[_any_pb2.Any, _Mapping]]] = ...) -> None: ...
 
 class PushResponse(_message.Message):
-    __slots__ = ("acks", "window", "trouble", "gather")
+    __slots__ = ("acks", "window", "trouble", "gather", "takes_other")
     ACKS_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
     GATHER_FIELD_NUMBER: _ClassVar[int]
+    TAKES_OTHER_FIELD_NUMBER: _ClassVar[int]
     acks: _containers.RepeatedCompositeFieldContainer[SourceAck]
     window: int
     trouble: _ids_pb2.Because
     gather: _duration_pb2.Duration
-    def __init__(self, acks: _Optional[_Iterable[_Union[SourceAck, _Mapping]]] = ..., window: _Optional[int] = ..., trouble: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., gather: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    takes_other: bool
+    def __init__(self, acks: _Optional[_Iterable[_Union[SourceAck, _Mapping]]] = ..., window: _Optional[int] = ..., trouble: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., gather: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., takes_other: bool = ...) -> None: ...
 
 class TailRequest(_message.Message):
     __slots__ = ("job_id", "kind", "attempt", "cycle", "ranks", "nodes", "since", "last", "follow", "after")
