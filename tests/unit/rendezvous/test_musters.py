@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core.model import NodePhase
@@ -96,6 +98,52 @@ def test_who_has_not_come_in_time_is_at_fault():
     assert t.desk.stage == "Fenced"
     fault = t.desk.job.open_incident.faults[0]
     assert (fault.node, fault.rank, fault.because.code) == ("n1", 1, Reason.WORKER_HUNG)
+
+
+def test_who_never_comes_to_the_first_start_is_at_fault():
+    t = Two()
+    t.joined("n0")
+    limit_s = t.desk.limits.start_limit_s("process_group")
+    assert limit_s > LIMIT_S, "ranks come to their function in their own time"
+    t.desk.wait(limit_s - 1.0, beats=("n0", "n1", "n2"))
+    t.joined("n0")
+    assert t.desk.stage == "Running"
+    t.desk.wait(1.1 + MARGIN_S, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Fenced"
+    fault = t.desk.job.open_incident.faults[0]
+    assert (fault.node, fault.rank, fault.because.code) == ("n1", None, Reason.WORKER_HUNG)
+    assert "older version" in fault.because.sentence
+
+
+def test_who_comes_late_to_the_first_start_is_no_fault():
+    t = Two()
+    t.joined("n0")
+    limit_s = t.desk.limits.start_limit_s("process_group")
+    t.desk.wait(limit_s, beats=("n0", "n1", "n2"))
+    t.joined("n1")
+    assert t.orders() == [(1, MusterKind.START, 0, (0, 1))]
+    for node in ("n0", "n1"):
+        t.follows(node)
+    t.desk.wait(limit_s, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Running"
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_a_node_whose_ranks_have_ended_as_they_should_is_not_waited_for_in_a_second_call(ends_first: bool):
+    t = Two().started()
+    for node in ("n0", "n1"):
+        t.say(node, done=1, needed=2)
+    for node in ("n0", "n1"):
+        t.say(node, acted=t.order(node), is_running=False, is_over=True, done=0, needed=0)
+    for node in ("n0", "n1") if ends_first else ("n1", "n0"):
+        if node == "n0":
+            t.desk.finish(node)
+        else:
+            t.joined(node)
+    order = t.order("n1")
+    assert (order.number, order.kind, order.iteration, order.members) == (3, MusterKind.START, 0, (1,))
+    t.desk.finish("n1")
+    assert t.desk.stage == "Ended"
 
 
 def test_with_too_few_left_the_lost_rank_is_a_fault_after_all():

@@ -4,8 +4,11 @@ Rules, in prose:
 
 - An iteration starts when every member reports that all of its living ranks have joined it; these are its members.
 - The first report that it is broken interrupts it everywhere. What follows of it is a consequence.
-- Everybody has `limit_s` from then on to come to the next one, and a moment more, as a launcher knows better who of
+- To the first start everybody has `limit_s` from when the first member has come, or the limit for a process group to
+  be ready where that is longer: so those are named that never report, as their launcher or SDK knows nothing of this.
+- Everybody has `limit_s` from a break on to come to the next one, and a moment more, as a launcher knows better who of
   its ranks is missing. Then the first that has not is at fault, and the generation is restarted.
+- Nobody waits for a node whose ranks have all ended as they should.
 - With fewer ranks left than the function wants, those that were lost are a fault after all.
 - Only the newest order is sure to be seen. So each also says who took part in the iteration that it is about.
 - When as many ranks have finished as were to, it is over for all.
@@ -34,6 +37,8 @@ MARGIN_S = 1.0
 def muster_news(d: Draft, seat: Seat, before: Observed, formation: Formation) -> None:
     """Take in what a member reports about its ranks that restart in place."""
     report = seat.observed.muster
+    if seat.node not in d.seen.unfinished:
+        _left(d, seat, formation)
     if report is None or seat.observed.generation != formation.generation or seat.node not in d.seen.members:
         return
     muster = d.seen.muster
@@ -55,6 +60,17 @@ def muster_news(d: Draft, seat: Seat, before: Observed, formation: Formation) ->
         d.see(muster=replace(muster, awaited=muster.awaited.put(seat.node, None)))
 
 
+def _left(d: Draft, seat: Seat, formation: Formation) -> None:
+    """All ranks of a node have ended as they should: those elsewhere do not wait for them."""
+    muster = d.seen.muster
+    if muster is None or muster.generation != formation.generation or seat.node not in muster.awaited:
+        return
+    muster = replace(muster, awaited=muster.awaited.drop(seat.node))
+    d.see(muster=muster)
+    if muster.order.kind is not MusterKind.START and len(d.seen.unfinished) > 0:
+        _come(d, muster, formation)
+
+
 def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterReport | None) -> None:
     order = muster.order
     if not report.is_running and not report.is_over and report.iteration == order.iteration + 1:
@@ -73,9 +89,11 @@ def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterRe
 
 def _come(d: Draft, muster: JobMuster, formation: Formation) -> None:
     d.see(muster=muster)
-    if len(muster.awaited) > 0:
-        return
     reports = _reports(d, formation)
+    if len(muster.awaited) > 0:
+        if muster.order.kind is MusterKind.NOTHING and d.seen.timers.muster_at is None:
+            _first_has_come(d, max((report.limit_s for _, report in reports), default=0.0))
+        return
     members = tuple(sorted(rank for _, report in reports for rank in report.joined))
     smallest = min(max(report.min_world for _, report in reports), formation.world_size)
     if len(members) < smallest:
@@ -98,6 +116,11 @@ def _again(d: Draft, report: MusterReport) -> None:
     """Everybody has so long to come to the next iteration."""
     is_running = report.is_running or report.is_over
     d.set_timers(muster_at=None if is_running else after(d.now, report.limit_s + MARGIN_S))
+
+
+def _first_has_come(d: Draft, limit_s: float) -> None:
+    """The others have as long as ranks have to start: they come to their function in their own time."""
+    d.set_timers(muster_at=after(d.now, max(limit_s, d.limits.start_limit_s("process_group")) + MARGIN_S))
 
 
 def _all(d: Draft) -> ShardMap[None]:
@@ -125,7 +148,7 @@ def muster_over(d: Draft) -> None:
     muster, formation = d.seen.muster, d.job.running_formation
     if muster is None or formation is None or muster.generation != formation.generation:
         return
-    if muster.order.kind is not MusterKind.INTERRUPT:
+    if muster.order.kind not in (MusterKind.INTERRUPT, MusterKind.NOTHING):
         return
     late = [place for place in formation.assignments if place.node in muster.awaited]
     for place in late[:1]:
@@ -133,8 +156,9 @@ def muster_over(d: Draft) -> None:
         report = seat.observed.muster if seat is not None else None
         missing = sorted(set(report.living) - set(report.joined)) if report is not None else []
         who = f"rank {missing[0]}" if missing else place.node
-        because = Because(
-            Reason.WORKER_HUNG, f"{who} has not come to iteration {muster.order.gathers} in place in time"
-        )
+        sentence = f"{who} has not come to iteration {muster.order.gathers} in place in time"
+        if report is None:
+            sentence += ": no rank there has joined one (is its launcher or SDK of an older version?)"
+        because = Because(Reason.WORKER_HUNG, sentence)
         rank = missing[0] if missing else None
         raise_faults(d, [FaultRecord(place.node, because, d.stamp.wall, formation.generation, rank=rank)])
