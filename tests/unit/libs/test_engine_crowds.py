@@ -13,6 +13,7 @@ from resurge_libs.core import codec
 from resurge_libs.core.machine import Step
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import InternalFault
+from resurge_libs.engine.crowds import FLOOD, FLOOD_S
 from resurge_libs.engine.replay import facts_of
 from resurge_libs.engine.runner import MAX_EVENTS_PER_TURN
 from tests.unit.libs import engine_bench
@@ -114,6 +115,29 @@ async def test_patient_events_gather_from_one_turn_to_the_next(bench):
     async with asyncio.timeout(10):
         await asyncio.gather(*asked)
     assert made.effects.ran == ["added 1000", "added 3000 together"]
+
+
+async def test_events_of_a_flood_gather_though_the_journal_keeps_up(bench):
+    made = bench()
+    for _ in range(FLOOD):
+        await made.engine.ask(Add(1))
+    asked = []
+    for _ in range(3):
+        asked.append(made.engine.ask(Add(1)))
+        await turns()
+    assert not any(reply.done() for reply in asked)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*asked)
+    assert made.effects.ran[-1] == "added 3 together"
+
+
+async def test_events_that_come_one_by_one_wait_for_nobody(bench):
+    made = bench()
+    for _ in range(2 * FLOOD):
+        made.clock.advance(1.01 * FLOOD_S / (FLOOD - 1))
+        asked = made.engine.ask(Add(1))
+        await turns()
+        assert asked.done()
 
 
 async def test_an_event_that_does_not_wait_takes_the_patient_ones_along(bench):

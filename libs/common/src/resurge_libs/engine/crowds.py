@@ -27,6 +27,8 @@ GATHER_S = 0.004
 could not leave before those batches are durable."""
 GATHERED = 64
 """So many events are worth a step at once."""
+FLOOD, FLOOD_S = 16, 0.03
+"""So many events within so long are a flood, however fast the disk of the journal is: more may wait `GATHER_S` too."""
 PATIENT_S = 0.02
 """From one turn to the next that has nothing but patient events to step: each turn wakes threads and connections."""
 
@@ -54,6 +56,7 @@ class Turns:
         self._turn, self._clock, self._crowds = turn, clock, crowds
         self._next: asyncio.TimerHandle | None = None
         self._last = Instant(float("-inf"))
+        self._arrivals: deque[Instant] = deque(maxlen=FLOOD)
 
     def begun(self, now: Instant) -> None:
         """A turn begins now, planned or not."""
@@ -76,7 +79,15 @@ class Turns:
             return 0.0
         if event is not None and self._crowds.is_patient(event):
             return max(0.0, PATIENT_S - (self._clock.monotonic() - self._last))
-        return GATHER_S if in_flight > 1 else 0.0
+        if in_flight > 1:
+            return GATHER_S
+        return self._wait_in_flood_s() if event is not None and self._crowds.takes(event) else 0.0
+
+    def _wait_in_flood_s(self) -> float:
+        now = self._clock.monotonic()
+        self._arrivals.append(now)
+        is_flood = len(self._arrivals) == FLOOD and now - self._arrivals[0] < FLOOD_S
+        return max(0.0, GATHER_S - (now - self._last)) if is_flood else 0.0
 
 
 def next_group(inbox: deque[Asked], most: int, crowds: Crowds | None) -> list[Asked]:
