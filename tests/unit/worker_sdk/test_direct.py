@@ -11,6 +11,7 @@ from concurrent import futures
 import grpc
 import pytest
 
+from resurge import direct
 from resurge.direct import CallFailed, Services, Where
 from resurge.environment import WorkerEnvironment, read_environment
 from resurge.worker_session import Session
@@ -59,6 +60,25 @@ def test_the_job_is_asked_with_the_secret_and_the_trace(served):
         assert (services.job().phase, services.job().restarts_spent) == ("running", 2)
     assert (said.metadata["x-resurge-job-token"], said.metadata["traceparent"]) == ("secret", trace)
     assert "secret" not in repr(services._where)
+
+
+def test_what_cannot_be_sent_is_told_at_once_and_not_tried_again(monkeypatch):
+    tries = []
+
+    class Stub:
+        def __init__(self, channel):
+            pass
+
+        def GetJob(self, request, **how):
+            tries.append(request)
+            raise ValueError("no such option")
+
+    monkeypatch.setitem(direct._api().stubs, "RendezvousService", Stub)
+    with Services(Where("127.0.0.1:1", "job")) as services:
+        with pytest.raises(CallFailed, match="INVALID_ARGUMENT: no such option") as caught:
+            services.job(wait=1)
+        assert caught.value.definite and services.stop_restarting("nan", wait=1).delivered
+    assert len(tries) == 2
 
 
 def test_a_call_that_a_fork_cuts_short_is_made_again(served):

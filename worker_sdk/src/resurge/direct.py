@@ -29,6 +29,8 @@ from resurge.frames import TEXT_LIMIT, ControlAnswer
 
 PAUSE_S = 0.2
 """Between two tries of a call."""
+CUT_SHORT_PAUSE_S = 0.01
+"""Before a call is made again that a fork has cut short."""
 FORK_WAIT_S = 1.0
 """For calls to end that a fork cuts short."""
 TOKEN_KEY = "x-resurge-job-token"
@@ -210,18 +212,21 @@ class Services:
             raise CallFailed("FORKED", "a forked child does not speak for the process that it was forked from")
         grpc = _api().grpc
         while True:
-            left_s = max(0.001, until - time.monotonic())
+            left_s, channel = max(0.001, until - time.monotonic()), None
             try:
                 with _FORKS.calling():
-                    call = getattr(_api().stubs[service](self._channel(endpoint)), method)
+                    channel = self._channel(endpoint)
+                    call = getattr(_api().stubs[service](channel), method)
                     return call(request, timeout=left_s, metadata=self._metadata())
             except grpc.RpcError as error:
                 failed = CallFailed(error.code().name, error.details() or "no answer")
-            except ValueError as error:  # the channel was closed for a fork in this very moment
-                failed = CallFailed("CANCELLED", str(error))
+            except ValueError as error:
+                if self._channels.get(endpoint) is channel:  # what was given cannot be sent
+                    raise CallFailed("INVALID_ARGUMENT", str(error)) from None
+                failed = CallFailed("CANCELLED", str(error))  # closed for a fork in this very moment
             if failed.code not in ("UNAVAILABLE", "CANCELLED") or time.monotonic() + PAUSE_S >= until:
                 raise failed
-            time.sleep(PAUSE_S if failed.code == "UNAVAILABLE" else 0.0)
+            time.sleep(PAUSE_S if failed.code == "UNAVAILABLE" else CUT_SHORT_PAUSE_S)
 
     def _channel(self, endpoint: str) -> Any:
         with self._lock:
