@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
 import os
 import signal
@@ -12,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from resurge_launcher import control_plane
 from resurge_launcher.control_plane import ControlPlan, ControlPlane
+from resurge_launcher.processes import kernel
+from resurge_launcher.processes.kernel import ProcessStat
 from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.testing import wait_until_async
@@ -108,3 +112,25 @@ def _has_bound(squatter: socket.socket, port: int) -> bool:
         squatter.bind(("127.0.0.1", port))
         return True
     return False
+
+
+def test_one_whose_number_cannot_be_read_now_is_replaced_when_it_can_and_has_been_stopped_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reads = [OSError(errno.EMFILE, "too many open files"), 7]
+    killed: list[int] = []
+
+    def pid_of(pidfd: int) -> int:
+        found = reads.pop(0) if len(reads) > 1 else reads[0]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    monkeypatch.setattr(control_plane, "STOPPED_LOOK_S", 0.0)
+    monkeypatch.setattr(kernel, "pid_of", pid_of)
+    monkeypatch.setattr(kernel, "stat_of", lambda pid: ProcessStat("T", 1, 1) if pid == 7 else None)
+    monkeypatch.setattr(kernel, "send", lambda pidfd, number: killed.append(number))
+    listen = Endpoint(host="127.0.0.1", port=1)
+    plane = ControlPlane(ControlPlan("job", listen, tmp_path, {}), lambda: None, lambda why: None)
+    asyncio.run(asyncio.wait_for(plane._replace_when_stopped(99), 20))
+    assert killed == [signal.SIGKILL]

@@ -2,8 +2,9 @@
 
 Of several launchers on the host the one that holds `supervisor.lock` in the state directory watches over it; the
 others only connect, and one of them takes over when the holder ends. A control plane that died is started again on the
-same state directory; one that a signal has stopped and nobody continues is killed first: it answers nobody, and holds
-the address and the journal. One that was started by other means is left alone, and never replaced.
+same state directory. One that claims this state directory and that a signal has stopped for good is killed and
+replaced, whoever started it: it answers nobody, and holds the address and the journal. One that answers and is of
+another state directory is left alone, and never replaced.
 """
 
 from __future__ import annotations
@@ -251,10 +252,12 @@ class ControlPlane:
         self._on_answer()
 
     async def _replace_when_stopped(self, pidfd: int) -> None:
-        pid, looks = kernel.pid_of(pidfd), 0
+        pid = looks = 0
         while looks < STOPPED_LOOKS:
             await asyncio.sleep(STOPPED_LOOK_S)
-            stat = kernel.stat_of(pid)
+            with contextlib.suppress(OSError):  # no file can be opened now: the next look may find it
+                pid = kernel.pid_of(pidfd)
+            stat = kernel.stat_of(pid) if pid > 0 else None
             looks = looks + 1 if stat is not None and stat.is_stopped_by_signal else 0
         stopped_s = STOPPED_LOOK_S * (STOPPED_LOOKS - 1)
         sentence = f"process {pid} has been stopped by a signal for {stopped_s:g} s: it is killed, and started again"
