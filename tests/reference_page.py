@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from resurge_host.targets import TARGETS
 from resurge_launcher.cli import COMMANDS
 from resurge_launcher.commands import rdzv_conf
 from resurge_launcher.flags import LIMITS, OPTIONS, QUIET, REFUSED, Option
-from resurge_libs.config.settings import documentation_of
+from resurge_libs.config.settings import Flag, ServiceSettings, documentation_of
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.hosting.settings import HostSettings
 
@@ -64,8 +65,8 @@ LIMITS_HEAD = """Variables are `RESURGE_LIMITS__<FIELD>`. Values are seconds, or
 """
 
 SERVE_HEAD = """Starts the control plane, all of it or some of its services; each service also starts alone, for example
-by `python -m resurge_rendezvous`. `resurge serve --help` shows the services' own settings, `--print-config` all values
-with their sources.
+by `python -m resurge_rendezvous`. Time limits are those of `resurge run`; `--print-config` shows all values with their
+sources.
 """
 
 TAIL = """## Exit codes of `resurge run`
@@ -189,15 +190,29 @@ def _section(name: str, command: click.Command) -> str:
 
 
 def _serve() -> str:
+    parts = [SERVE_HEAD, _settings(HostSettings)]
+    for target in TARGETS:
+        if target.settings.model_fields:
+            parts.append(f"\n### `--targets {target.name}`\n\n{_settings(target.settings)}")
+    return "\n".join(parts)
+
+
+def _settings(cls: type[ServiceSettings]) -> str:
     rows = ["| option | default | meaning | variable |", "| --- | --- | --- | --- |"]
-    for field, info in HostSettings.model_fields.items():
-        default = ",".join(info.default) if isinstance(info.default, tuple) else info.default
-        shown = f"`{default}`" if default not in (None, "", False) else "off" if default is False else ""
-        rows.append(
-            f"| `--{field.replace('_', '-')}` | {shown} | {_cell(documentation_of(info))} | "
-            f"`RESURGE_HOST__{field.upper()}` |"
-        )
-    return f"{SERVE_HEAD}\n" + "\n".join(rows)
+    for field, info in cls.model_fields.items():
+        further = [name for item in info.metadata if isinstance(item, Flag) for name in item.names]
+        flags = ", ".join(f"`{flag}`" for flag in (f"--{field.replace('_', '-')}", *further))
+        variable = f"RESURGE_{cls.SECTION.upper()}__{field.upper()}"
+        rows.append(f"| {flags} | {_default(info.default)} | {_cell(documentation_of(info))} | `{variable}` |")
+    return "\n".join(rows)
+
+
+def _default(value: object) -> str:
+    if isinstance(value, bool):
+        return "`on`" if value else "off"
+    if value in (None, "", ()):
+        return ""
+    return f"`{','.join(map(str, value)) if isinstance(value, tuple) else value}`"
 
 
 def _cell(words: str) -> str:

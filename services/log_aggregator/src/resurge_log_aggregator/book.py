@@ -139,8 +139,9 @@ class Book:
         state = self._sources.get(key) or SourceState(key, world_size)
         self._sources[key] = replace(state, world_size=max(state.world_size, world_size))
         self._of_log.setdefault(key.log, set()).add(key)
+        if not self._senders.opened(listener, key):
+            return  # it has gone meanwhile, and a later one may be heard
         self._listeners[key] = listener
-        self._senders.opened(listener, key)
         listener.ack(key, self._sources[key], go_on_from=state.written)
 
     def take(self, key: SourceKey, head: BlockHead, text: bytes, at: float) -> None:

@@ -45,10 +45,13 @@ class Senders:
         if not self._told_all():
             listener.paced(self._gather_s, at_once=True)
 
-    def opened(self, listener: Listener, key: SourceKey) -> None:
-        """It sends this source; nothing where it has gone meanwhile."""
-        if (keys := self._of.get(listener)) is not None:
-            keys.add(key)
+    def opened(self, listener: Listener, key: SourceKey) -> bool:
+        """It sends this source; False where it has gone meanwhile."""
+        keys = self._of.get(listener)
+        if keys is None:
+            return False
+        keys.add(key)
+        return True
 
     def remove(self, listener: Listener) -> set[SourceKey]:
         """One has gone; what it had opened."""

@@ -57,7 +57,8 @@ from resurge_rendezvous.core.workload import on_control
 
 RULES_VERSION = 5
 """Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders, 3 bounds
-remembered records and charges, 4 keeps a table of the machines that are excluded."""
+remembered records and charges, 4 keeps a table of the machines that are excluded, 5 knows an excluded machine there
+under each name and boot id that it came back with."""
 
 
 class RendezvousMachine:
