@@ -15,7 +15,18 @@ from resurge_rendezvous.core import muster_values as heard
 
 RANKS = (Rank(2), Rank(3))
 REPORT = said.MusterReport(
-    said.MusterOrder(4, "start", 1, (Rank(0), *RANKS)), 2, False, False, RANKS[:1], RANKS, 1, 3, 2, 1.5, "rank 3: boom"
+    said.MusterOrder(4, "start", 1, (Rank(0), *RANKS)),
+    2,
+    False,
+    False,
+    RANKS[:1],
+    RANKS,
+    1,
+    3,
+    2,
+    1.5,
+    "rank 3: boom",
+    RANKS[1:],
 )
 
 
@@ -28,7 +39,7 @@ def read(report: muster_pb2.MusterReport) -> heard.MusterReport | None:
 
 def test_a_report_arrives_as_it_was_made():
     acted = heard.MusterOrder(4, heard.MusterKind.START, 1, (Rank(0), *RANKS))
-    expected = heard.MusterReport(acted, 2, False, False, RANKS[:1], RANKS, 1, 3, 2, 1.5, "rank 3: boom")
+    expected = heard.MusterReport(acted, 2, False, False, RANKS[:1], RANKS, 1, 3, 2, 1.5, "rank 3: boom", RANKS[1:])
     assert read(launchers.report_to_proto(REPORT)) == expected
 
 
@@ -47,6 +58,7 @@ def test_a_launcher_without_such_ranks_reports_nothing():
     [
         ("joined", muster_pb2.MusterReport(joined=[20_000_000])),
         ("living", muster_pb2.MusterReport(living=range(services.MAX_LOCAL_RANKS + 1))),
+        ("evicted", muster_pb2.MusterReport(evicted=[20_000_000])),
         ("acted.kind", muster_pb2.MusterReport(acted=muster_pb2.MusterOrder(kind=77))),  # type: ignore[arg-type]
         ("iteration", muster_pb2.MusterReport(iteration=2**60)),
     ],

@@ -175,9 +175,11 @@ def test_who_does_not_come_is_ended_for_the_sake_of_the_others():
     n = running()
     say(n, 2, "broken")
     say(n, 2, "join", 1)
+    assert report(n).evicted == ()
     assert of(n.move(LIMIT_S + 0.1), MusterEvict) == [MusterEvict(G1, (1,))]
+    assert report(n).evicted == (3,)
     n.exits(1, signal=SIGKILL)
-    assert n.phase == "Running" and report(n).living == (2,)
+    assert n.phase == "Running" and report(n).living == (2,) and report(n).evicted == ()
 
 
 @pytest.mark.parametrize(("how", "evicted"), [(How.STOPPED, True), (How.WAITS, False)])

@@ -10,10 +10,11 @@ from resurge_libs.core.ids import Rank
 from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core.model import NodePhase
 from resurge_rendezvous.core.muster_values import MusterKind, MusterOrder, MusterReport
-from resurge_rendezvous.core.musters import MARGIN_S
+from resurge_rendezvous.core.musters import margin_s
 from tests.unit.rendezvous.desk import Desk
 
 LIMIT_S = 20.0
+MARGIN_S = margin_s(2)
 
 
 class Two:
@@ -98,6 +99,50 @@ def test_who_has_not_come_in_time_is_at_fault():
     assert t.desk.stage == "Fenced"
     fault = t.desk.job.open_incident.faults[0]
     assert (fault.node, fault.rank, fault.because.code) == ("n1", 1, Reason.WORKER_HUNG)
+
+
+def test_whoever_is_ended_as_it_has_not_come_has_as_long_again_to_end():
+    t = Two(ranks=2).started()
+    t.say("n0", iteration=1, is_running=False, broken="rank 0: boom")
+    t.joined("n0", 1)
+    t.say("n1", iteration=1, is_running=False, joined=(Rank(2),))
+    t.desk.wait(LIMIT_S, beats=("n0", "n1", "n2"))
+    for _ in range(3):
+        t.say("n1", evicted=(Rank(3),))
+    t.desk.wait(LIMIT_S, beats=("n0", "n1", "n2"))
+    t.say("n1", evicted=(Rank(3),), done=1)
+    assert t.desk.stage == "Running"
+    t.say("n1", living=(Rank(2),), evicted=())
+    assert t.orders() == [(3, MusterKind.START, 1, (0, 1, 2))]
+
+
+def test_whoever_is_ended_and_does_not_end_is_at_fault_once_its_time_is_over():
+    t = Two(ranks=2).started()
+    t.say("n0", iteration=1, is_running=False, broken="rank 0: boom")
+    t.joined("n0", 1)
+    t.say("n1", iteration=1, is_running=False, joined=(Rank(2),))
+    t.desk.wait(LIMIT_S, beats=("n0", "n1", "n2"))
+    for changed in (0, 1, 0):
+        t.say("n1", evicted=(Rank(3),), done=changed)
+        t.desk.wait((LIMIT_S + MARGIN_S + 0.3) / 3, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Fenced"
+
+
+def test_a_rank_that_is_ended_while_an_iteration_runs_sets_no_limit():
+    t = Two(ranks=2).started()
+    t.say("n1", evicted=(Rank(3),))
+    assert t.desk.state.volatile.timers.muster_at is None
+
+
+def test_a_rank_that_is_ended_where_the_break_is_not_known_yet_leaves_the_limit():
+    t = Two(ranks=2).started()
+    t.say("n0", iteration=1, is_running=False, broken="rank 0: boom")
+    t.say("n1", evicted=(Rank(3),))
+    assert t.desk.state.volatile.timers.muster_at == pytest.approx(t.desk.now + LIMIT_S + MARGIN_S)
+
+
+def test_many_nodes_have_longer_for_orders_and_reports():
+    assert margin_s(10_000) > 10 * margin_s(10)
 
 
 def test_who_never_comes_to_the_first_start_is_at_fault():

@@ -42,4 +42,5 @@ def report_to_proto(report: MusterReport) -> muster_pb2.MusterReport:
         min_world=report.min_world,
         limit=limit,
         broken=report.broken,
+        evicted=report.evicted,
     )

@@ -44,6 +44,7 @@ def muster_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> Must
         min_world=report.min_world,
         limit_s=report.limit.seconds + report.limit.nanos / 1e9,
         broken=report.broken[:MAX_SENTENCE_CHARACTERS],
+        evicted=_ranks(report.evicted, MAX_LOCAL_RANKS, wrong, f"{at}.evicted"),
     )
 
 

@@ -24,18 +24,20 @@ def report(crew: Crew) -> MusterReport | None:
     muster = crew.muster
     if muster is None or muster.acted is None:
         return None
+    living = tuple(w.rank for w in crew.workers if isinstance(w.state, Alive | Awaited))
     return MusterReport(
         acted=replace(muster.acted, sentence=""),
         iteration=muster.iteration,
         is_running=muster.is_running,
         is_over=muster.is_over,
         joined=tuple(sorted(muster.joined)),
-        living=tuple(w.rank for w in crew.workers if isinstance(w.state, Alive | Awaited)),
+        living=living,
         done=len(muster.done),
         needed=muster.needed,
         min_world=muster.min_world,
         limit_s=muster.limit_s,
         broken=muster.broken,
+        evicted=tuple(rank for rank, _ in muster.evicted if rank in living),
     )
 
 

@@ -37,6 +37,8 @@ class MusterReport:
     min_world: int
     limit_s: float
     broken: str
+    evicted: tuple[Rank, ...] = ()
+    """Those that are ended, as they cannot follow, and still live."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ class MusterReport:
     min_world: int = 1
     limit_s: float = 0.0
     broken: str = ""
+    evicted: tuple[Rank, ...] = ()
+    """Those that are ended there, as they cannot follow, and still live."""
 
     def has_come_to(self, iteration: int) -> bool:
         """Whether all that live there have joined."""

@@ -7,7 +7,8 @@ Rules, in prose:
 - To the first start everybody has `limit_s` from when the first member has come, or the limit for a process group to
   be ready where that is longer: so those are named that never report, as their launcher or SDK knows nothing of this.
 - Everybody has `limit_s` from a break on to come to the next one, and a moment more, as a launcher knows better who of
-  its ranks is missing. Then the first that has not is at fault, and the generation is restarted.
+  its ranks is missing; and as long again when it ends those. Then the first that has not come is at fault, and the
+  generation is restarted.
 - Nobody waits for a node whose ranks have all ended as they should.
 - With fewer ranks left than the function wants, those that were lost are a fault after all.
 - Only the newest order is sure to be seen. So each also says who took part in the iteration that it is about.
@@ -19,7 +20,7 @@ Rules, in prose:
 from __future__ import annotations
 
 from resurge_libs.core.ids import Rank
-from resurge_libs.core.instant import after
+from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core.draft import Draft
@@ -30,8 +31,16 @@ from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import Observed
 
-MARGIN_S = 1.0
-"""How much later than a launcher, which sees its ranks, the service judges who is missing."""
+MARGIN_S = 2.0
+MARGIN_OF_MEMBER_S = 0.002
+
+
+def margin_s(members: int) -> float:
+    """How much later than a launcher, which sees its ranks, the service judges who is missing.
+
+    Orders to many nodes, and their reports, take longer.
+    """
+    return MARGIN_S + MARGIN_OF_MEMBER_S * members
 
 
 def muster_news(d: Draft, seat: Seat, before: Observed, formation: Formation) -> None:
@@ -52,6 +61,8 @@ def muster_news(d: Draft, seat: Seat, before: Observed, formation: Formation) ->
         _again(d, report)
         d.touch_all()
     d.see(muster=muster)
+    if muster.order.kind is MusterKind.INTERRUPT and set(report.evicted).difference(was.evicted if was else ()):
+        d.set_timers(muster_at=_until(d, report.limit_s))
     if muster.order.kind is MusterKind.START:
         _on_running(d, muster, report, was)
     elif report.has_come_to(muster.order.gathers):
@@ -115,12 +126,16 @@ def _order(d: Draft, muster: JobMuster, order: MusterOrder) -> None:
 def _again(d: Draft, report: MusterReport) -> None:
     """Everybody has so long to come to the next iteration."""
     is_running = report.is_running or report.is_over
-    d.set_timers(muster_at=None if is_running else after(d.now, report.limit_s + MARGIN_S))
+    d.set_timers(muster_at=None if is_running else _until(d, report.limit_s))
+
+
+def _until(d: Draft, limit_s: float) -> Instant:
+    return after(d.now, limit_s + margin_s(len(d.seen.members)))
 
 
 def _first_has_come(d: Draft, limit_s: float) -> None:
     """The others have as long as ranks have to start: they come to their function in their own time."""
-    d.set_timers(muster_at=after(d.now, max(limit_s, d.limits.start_limit_s("process_group")) + MARGIN_S))
+    d.set_timers(muster_at=_until(d, max(limit_s, d.limits.start_limit_s("process_group"))))
 
 
 def _all(d: Draft) -> ShardMap[None]:

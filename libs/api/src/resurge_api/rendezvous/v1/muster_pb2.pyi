@@ -36,7 +36,7 @@ class MusterOrder(_message.Message):
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[MusterKind, str]] = ..., iteration: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., sentence: _Optional[str] = ...) -> None: ...
 
 class MusterReport(_message.Message):
-    __slots__ = ("acted", "iteration", "is_running", "is_over", "joined", "living", "done", "needed", "min_world", "limit", "broken")
+    __slots__ = ("acted", "iteration", "is_running", "is_over", "joined", "living", "done", "needed", "min_world", "limit", "broken", "evicted")
     ACTED_FIELD_NUMBER: _ClassVar[int]
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class MusterReport(_message.Message):
     MIN_WORLD_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     BROKEN_FIELD_NUMBER: _ClassVar[int]
+    EVICTED_FIELD_NUMBER: _ClassVar[int]
     acted: MusterOrder
     iteration: int
     is_running: bool
@@ -59,4 +60,5 @@ class MusterReport(_message.Message):
     min_world: int
     limit: _duration_pb2.Duration
     broken: str
-    def __init__(self, acted: _Optional[_Union[MusterOrder, _Mapping]] = ..., iteration: _Optional[int] = ..., is_running: bool = ..., is_over: bool = ..., joined: _Optional[_Iterable[int]] = ..., living: _Optional[_Iterable[int]] = ..., done: _Optional[int] = ..., needed: _Optional[int] = ..., min_world: _Optional[int] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., broken: _Optional[str] = ...) -> None: ...
+    evicted: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, acted: _Optional[_Union[MusterOrder, _Mapping]] = ..., iteration: _Optional[int] = ..., is_running: bool = ..., is_over: bool = ..., joined: _Optional[_Iterable[int]] = ..., living: _Optional[_Iterable[int]] = ..., done: _Optional[int] = ..., needed: _Optional[int] = ..., min_world: _Optional[int] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., broken: _Optional[str] = ..., evicted: _Optional[_Iterable[int]] = ...) -> None: ...
