@@ -67,6 +67,13 @@ def test_it_is_refused_where_the_service_or_the_store_cannot(lacks: str):
     assert say(n, 2, "join") == [("refused", 0)]
 
 
+def test_it_is_refused_where_the_sdk_meets_the_ranks_of_one_node_only():
+    n = node()
+    fresh = n.feed(MusterHeard(G1, Rank(2), "join", 0, "", 1, LIMIT_S, spans_nodes=False))
+    assert [(a.kind, "older than the launcher" in a.sentence) for a in of(fresh, MusterTell)] == [("refused", True)]
+    assert report(n) is None
+
+
 def test_a_break_is_told_here_at_once_reported_and_no_news_when_it_comes_back():
     n = running()
     assert say(n, 2, "broken") == [("interrupt", 0)]

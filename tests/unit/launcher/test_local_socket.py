@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from resurge.frames import Hello, Listen, Speaker, encode
+from resurge.frames import Hello, Listen, Mustered, Speaker, encode
 from resurge.orders import Order, OrderDecoder
+from resurge_launcher.core.muster_state import MusterHeard
 from resurge_launcher.core.worker_news import OrderAbort
-from resurge_launcher.local_socket import LocalSocket
-from resurge_libs.core.ids import Generation
+from resurge_launcher.local_socket import LocalSocket, _event_of
+from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.testing import wait_until_async
 
 G1 = Generation(1)
@@ -62,3 +63,10 @@ async def test_an_order_for_a_phase_says_until_when_it_is_worth_obeying(tmp_path
 async def test_an_order_that_ends_a_generation_is_never_too_late(tmp_path: Path, line: socket.socket):
     order = await ordered(tmp_path, line, OrderAbort(G1, 0.0, "rank 3 has died"))
     assert (order.phase, order.until_ns) == ("", 0), "whoever hears it is ended in any case"
+
+
+@pytest.mark.parametrize("spans_nodes", [True, False])
+def test_what_a_rank_that_restarts_in_place_says_is_taken_whole(spans_nodes: bool):
+    said = Mustered(Speaker(1, 2, 3), "join", 4, "why", 5, 6_000, spans_nodes)
+    heard = MusterHeard(Generation(3), Rank(2), "join", 4, "why", 5, 6.0, spans_nodes)
+    assert _event_of(said) == heard

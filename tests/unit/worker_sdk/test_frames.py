@@ -21,6 +21,7 @@ from resurge.frames import (
     Mustered,
     Spared,
     Speaker,
+    decode,
     encode,
 )
 
@@ -36,6 +37,7 @@ FRAMES = [
     Crashed(SPEAKER, "ValueError: x", 10_000, 78),
     Spared(SPEAKER),
     Mustered(SPEAKER, "join", 2, "", 3, 60_000),
+    Mustered(SPEAKER, "join", 2, "", 3, 60_000, spans_nodes=True),
 ]
 
 
@@ -52,6 +54,13 @@ def test_any_cut_of_the_stream_gives_the_same_frames(piece_bytes):
     for at in range(0, len(stream), piece_bytes):
         found += decoder.feed(stream[at : at + piece_bytes])
     assert found == FRAMES
+
+
+def test_a_launcher_that_knows_ranks_of_one_node_only_takes_their_frames_as_ever():
+    record = json.loads(encode(Mustered(SPEAKER, "join", 2, "", 3, 60_000))[4:])
+    assert "spans_nodes" not in record
+    with pytest.raises(FrameError, match="spans_nodes is 1"):
+        decode(json.dumps({**record, "spans_nodes": 1}).encode())
 
 
 def test_every_frame_carries_the_trace_context():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import socket
 import threading
@@ -204,6 +205,20 @@ def run_under(found: Launcher, function: Callable[..., object], plan: Wrapper | 
         return run._iterate(line)
     finally:
         line.close()
+
+
+@pytest.mark.parametrize(("local_world_size", "spans_nodes"), [(1, False), (2, True), (0, True)])
+def test_whoever_joins_says_whether_it_meets_ranks_of_other_nodes(launcher, local_world_size: int, spans_nodes: bool):
+    said: list[bool] = []
+
+    def answers(word: Mustered) -> list[Answer]:
+        said.append(word.spans_nodes)
+        return [Answer("over" if word.kind == "done" else "start", word.iteration, "", (0,))]
+
+    found = launcher(answers)
+    found.told = dataclasses.replace(found.told, local_world_size=local_world_size)
+    run_under(found, lambda call: None)
+    assert said == [spans_nodes, False], "to join, and no more"
 
 
 def test_a_fault_told_together_with_the_start_interrupts_too(launcher):

@@ -42,6 +42,7 @@ DEFAULT_FENCE_WAIT_S = 30.0
 TRACEPARENT = "TRACEPARENT"
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
+LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 """The store of the generation, of which every worker is a client where the launcher has one served."""
@@ -68,6 +69,8 @@ class WorkerEnvironment:
     cycle: int = 0
     rank: int = 0
     world_size: int = 1
+    local_world_size: int = 0
+    """Ranks on this node; 0 where that is not told."""
     beat_limit_s: float = 0.0
     fence_wait_s: float = DEFAULT_FENCE_WAIT_S
     traceparent: str = ""
@@ -92,6 +95,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> WorkerEnviro
         cycle=_whole(found, CYCLE, _whole(found, RESTART_COUNT, 0)),
         rank=_whole(found, RANK, 0),
         world_size=_whole(found, WORLD_SIZE, 1),
+        local_world_size=_whole(found, LOCAL_WORLD_SIZE, 0),
         beat_limit_s=_seconds(found, BEAT_LIMIT_S, 0.0),
         fence_wait_s=_seconds(found, FENCE_WAIT_S, DEFAULT_FENCE_WAIT_S),
         traceparent=found.get(TRACEPARENT, ""),

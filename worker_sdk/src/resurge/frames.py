@@ -160,6 +160,8 @@ class Mustered:
     """To join: the smallest world to go on with; to finish: so many ranks are to."""
     limit_ms: int = 0
     """From the break of one iteration to the start of the next."""
+    spans_nodes: bool = False
+    """To join, where the world is on several nodes: this SDK meets the ranks of others through their store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,8 @@ def encode(frame: Frame) -> bytes:
     record = asdict(frame)
     record.update(record.pop("speaker"))
     record["verb"] = frame.VERB
+    if isinstance(frame, Mustered) and not frame.spans_nodes:
+        del record["spans_nodes"]  # an older launcher takes no field that it does not know
     _parse(record)
     try:
         payload = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -295,7 +299,10 @@ def _mustered(speaker: Speaker, record: dict[str, Any]) -> Mustered:
     if kind not in MUSTERED:
         raise FrameError(f"kind is {kind!r}, one of {', '.join(MUSTERED)} is needed")
     iteration, needed, limit_ms = (_whole(record, name) for name in ("iteration", "needed", "limit_ms"))
-    return Mustered(speaker, kind, iteration, _text(record, "sentence"), needed, limit_ms)
+    spans_nodes = record.get("spans_nodes", False)
+    if not isinstance(spans_nodes, bool):
+        raise FrameError(f"spans_nodes is {spans_nodes!r}, true or false is needed")
+    return Mustered(speaker, kind, iteration, _text(record, "sentence"), needed, limit_ms, spans_nodes)
 
 
 def _whole(record: dict[str, Any], name: str) -> int:

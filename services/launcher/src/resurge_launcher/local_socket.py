@@ -172,7 +172,8 @@ def _event_of(frame: News) -> WorkerNews:
             return CrashSpared(generation, rank)
         case Mustered():
             limit_s = frame.limit_ms / 1000
-            return MusterHeard(generation, rank, frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s)
+            said = (frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s, frame.spans_nodes)
+            return MusterHeard(generation, rank, *said)
 
 
 def _order_of(order: OrderAbort) -> Order:

@@ -27,6 +27,7 @@ class Line:
     def __init__(self, told: WorkerEnvironment, on_interrupt: Callable[[int, str], None]) -> None:
         """Connect; raises OSError."""
         self._speaker = Speaker(os.getpid(), told.rank, told.generation, told.traceparent)
+        self._spans_nodes = told.world_size != told.local_world_size
         self._on_interrupt = on_interrupt
         self._changed = threading.Condition()
         self._answers: list[Answer] = []
@@ -41,7 +42,9 @@ class Line:
     def join(self, iteration: int, min_world: int, limit_s: float) -> None:
         """This rank is ready for the iteration."""
         limit_ms = round(1000 * limit_s)
-        self._say(Mustered(self._speaker, JOIN, iteration, needed=min_world, limit_ms=limit_ms))
+        spans_nodes = self._spans_nodes
+        joins = Mustered(self._speaker, JOIN, iteration, needed=min_world, limit_ms=limit_ms, spans_nodes=spans_nodes)
+        self._say(joins)
 
     def broken(self, iteration: int, sentence: str) -> None:
         """The iteration failed here."""

@@ -89,6 +89,8 @@ class MusterHeard:
     needed: int = 0
     """To join: the smallest world to go on with; to finish: so many ranks are to."""
     limit_s: float = 0.0
+    spans_nodes: bool = True
+    """To join: its SDK meets the ranks of other nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def _taken(crew: Crew, event: MusterHeard, now: Instant) -> Told:
 
 def _joined(crew: Crew, event: MusterHeard, now: Instant) -> Told:
     muster = crew.muster
-    if muster is None and (sentence := _why_refused(crew)):
+    if muster is None and (sentence := _why_refused(crew, event)):
         return crew, (MusterTell(crew.generation, REFUSED, event.iteration, sentence),)
     if muster is None or muster.is_over:
         limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)
@@ -81,7 +81,7 @@ def _is_spread(crew: Crew) -> bool:
     return crew.run.world_size != len(crew.workers)
 
 
-def _why_refused(crew: Crew) -> str:
+def _why_refused(crew: Crew, event: MusterHeard) -> str:
     """Why a fault in a world on several nodes is restarted from by the launchers; empty where it need not be."""
     if not _is_spread(crew):
         return ""
@@ -89,6 +89,8 @@ def _why_refused(crew: Crew) -> str:
         return "the world is on several nodes, and the rendezvous service does not gather ranks"
     if not crew.run.store_is_served:
         return "the world is on several nodes, and rank 0 would serve their store: leave --warm on"
+    if not event.spans_nodes:
+        return "the world is on several nodes, and the SDK of the workers, older than the launcher, joins those of one"
     return ""
 
 
