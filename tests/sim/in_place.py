@@ -28,6 +28,8 @@ class Caller:
     iteration: int = 0
     running: int | None = None
     """The iteration that it runs; None while it waits."""
+    inbox: list[MusterTell] = field(default_factory=list)
+    """What it was told and has not read yet: a socket keeps the order."""
 
 
 @dataclass
@@ -64,7 +66,8 @@ class InPlace:
             return
         for caller in list(self.callers.values()):
             if caller.launcher is launcher and caller.process.generation == order.generation:
-                self._soon(caller, lambda caller=caller: self._hears(caller, order), 0.003)
+                caller.inbox.append(order)
+                self._soon(caller, lambda caller=caller: self._hears(caller, caller.inbox.pop(0)), 0.003)
 
     def _evict(self, launcher: Launcher, order: MusterEvict) -> None:
         """Ranks that cannot follow are ended."""
@@ -78,6 +81,12 @@ class InPlace:
         newest = max((caller.process.generation for caller in self.callers.values()), default=0)
         living = [c for c in self.callers.values() if c.process.alive and c.process.generation == newest]
         return bool(living) and all(c.running is not None and c.running >= iteration for c in living)
+
+    def fail(self, node: str, at_s: float) -> None:
+        """The function raises on a node, in each rank that runs it by then."""
+        for caller in list(self.callers.values()):
+            if caller.launcher in self.world.launchers_of(node) and caller.process.alive:
+                self.world.at(at_s, lambda caller=caller: self._breaks(caller))
 
     def _hears(self, caller: Caller, order: MusterTell) -> None:
         if order.kind == "start" and order.iteration == caller.iteration and caller.running is None:

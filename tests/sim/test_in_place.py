@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from resurge_launcher.core.observe import crew_of
 from resurge_rendezvous.core import model as rm
 from resurge_rendezvous.core import musters, observing
 from tests.sim import rudeness
@@ -63,12 +64,51 @@ def test_it_goes_on_where_it_was_when_the_service_is_killed_in_the_middle(seed: 
     goes_on(world, 1, 10.0)
 
 
+def running(world: World, iteration: int) -> list[str]:
+    """The nodes that know that this iteration has started."""
+    musters = {name: crew.muster for name in world.node_names if (crew := crew_of(world.launcher(name).state.phase))}
+    return [name for name, one in musters.items() if one and (one.is_running, one.iteration) == (True, iteration)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_it_goes_on_where_some_have_not_seen_the_start_that_is_broken(seed: int):
+    world = training(seed)
+    world.crash(world.node_names[0])
+    world.run_until(lambda: running(world, 1), SOON_S)
+    seen = running(world, 1)
+    assert len(seen) < 3, "the others have not seen it"
+    world.kill_service(down_s=0.5)
+    world.in_place.fail(seen[0], world.now_s + 0.01)
+    goes_on(world, 2, 10.0)
+    assert len(world.processes()) == 5
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_rank_that_is_stopped_is_ended_and_gone_on_without(seed: int):
     world = training(seed)
     world.hang(world.node_names[seed % 3], stopped=True)
     goes_on(world, 1, world.setup.limits.hang_limit_s + world.in_place.limit_s + SOON_S)
     assert len(world.in_place.evicted) == 1 and len(world.processes()) == 5
+
+
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_a_rank_that_is_stopped_and_ends_late_is_ended_once_and_gone_on_without(seed: int):
+    world, node = training(seed), "n2"
+    until_s = world.setup.limits.hang_limit_s + world.in_place.limit_s
+    world.hang(node, stopped=True)
+    world.stick(node, until_s - SOON_S)
+    goes_on(world, 1, until_s + SOON_S)
+    assert len(world.in_place.evicted) == 1 and len(world.processes()) == 5
+
+
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_where_a_rank_that_is_stopped_cannot_be_ended_the_generation_is_restarted(seed: int):
+    world, node = training(seed), "n2"
+    until_s = world.setup.limits.hang_limit_s + world.in_place.limit_s
+    world.hang(node, stopped=True)
+    world.stick(node, 10 * until_s)
+    world.run_until(lambda: world.job.open_incident is not None, until_s + SOON_S)
+    assert len(world.in_place.evicted) == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
