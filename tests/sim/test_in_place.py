@@ -20,10 +20,10 @@ SOON_S = 3.0
 """Of a break, over a calm network."""
 
 
-def training(seed: int, min_world: int = 1, **changed: object) -> World:
-    world = World(seed=seed, nodes=3, habits=Habits(in_place=True, **changed))
+def training(seed: int, min_world: int = 1, nodes: int = 3, **changed: object) -> World:
+    world = World(seed=seed, nodes=nodes, habits=Habits(in_place=True, **changed))
     world.in_place.min_world = min_world
-    world.run_until(lambda: world.in_place.all_run(0) and len(world.processes()) == 6, 60.0)
+    world.run_until(lambda: world.in_place.all_run(0) and len(world.processes()) == 2 * nodes, 60.0)
     world.run_until_quiet(60.0)
     return world
 
@@ -93,17 +93,17 @@ def test_a_rank_that_is_stopped_is_ended_and_gone_on_without(seed: int):
 
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_a_rank_that_is_stopped_and_ends_late_is_ended_once_and_gone_on_without(seed: int):
-    world, node = training(seed), "n2"
+    world, node = training(seed, nodes=1), "n1"
     until_s = world.setup.limits.hang_limit_s + world.in_place.limit_s
     world.hang(node, stopped=True)
     world.stick(node, until_s - SOON_S)
     goes_on(world, 1, until_s + SOON_S)
-    assert len(world.in_place.evicted) == 1 and len(world.processes()) == 5
+    assert len(world.in_place.evicted) == 1 and len(world.processes()) == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_where_a_rank_that_is_stopped_cannot_be_ended_the_generation_is_restarted(seed: int):
-    world, node = training(seed), "n2"
+    world, node = training(seed, nodes=1), "n1"
     until_s = world.setup.limits.hang_limit_s + world.in_place.limit_s
     world.hang(node, stopped=True)
     world.stick(node, 10 * until_s)
