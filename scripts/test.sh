@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The whole suite on CPU, two tests at a time; those that measure time or use a whole machine run alone at the end.
 # All layers run, also after one failed. Arguments are passed to every pytest.
-# Real processes share a machine with strangers: a test of these layers that fails is run once more, and both are told
-# (RERUN in the summary). TEST_RERUNS=0 counts the first failure; the pure layers, which know no time, always do.
+# A machine is shared with strangers, and threads and processes are late there: a test that fails is run once more, and
+# both are told (RERUN in the summary). TEST_RERUNS=0 counts the first failure.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${VENV:-.venv}/bin/python
@@ -34,7 +34,7 @@ alone=(
     tests/integration/launcher/test_standalone.py tests/e2e/test_endurance.py tests/e2e/test_netns.py tests/e2e/compose
 )
 # shellcheck disable=SC2086  # several folders are meant
-[ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal $pure "$@"
+[ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal "${reruns[@]}" $pure "$@"
 # shellcheck disable=SC2086
 [ -z "$real" ] || layer "layers with real processes" -n "${TEST_PROCESSES:-2}" --dist loadfile --durations=15 \
     --durations-min=2 "${reruns[@]}" $real "${alone[@]/#/--ignore=}" "$@"

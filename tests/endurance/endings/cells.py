@@ -29,7 +29,8 @@ WORKER = Path(__file__).parent.parent / "programs" / "ending.py"
 NO_RESTART = 95
 PREEMPTED = 97
 """Not the defaults, so that the settings are seen to reach every launcher."""
-ASK_LIMIT_S = 20.0
+ASK_LIMIT_S = 60.0
+"""For a control plane that is killed and started again meanwhile, on a busy machine."""
 MOST_FAILURES = 4
 FAILURE_LIMIT_S = 45.0
 TRY_LIMIT_S = 1.0

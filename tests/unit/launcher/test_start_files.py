@@ -96,6 +96,19 @@ async def test_after_a_record_was_there_again_a_start_waits_for_one(
     assert took_s >= RECORD_WAIT_S * 0.9 and said.getvalue().count("cycle_record_not_there") == 2
 
 
+async def test_a_look_that_ends_just_after_its_limit_is_not_taken_for_a_directory_that_hangs(
+    files: StartFiles, records: Path, said: io.StringIO, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(start_files, "LOOK_EVERY_S", RECORD_WAIT_S * 0.6)
+    (await prepared(files))[0].close()
+    put_record(records)
+    (await prepared(files))[0].close()
+    cycle_files.record_path(records, "job", 1, 2).unlink()
+    got, took_s = await prepared(files)
+    got.close()
+    assert took_s >= RECORD_WAIT_S * 0.9, "the second start saw the record, so the third waits for it"
+
+
 async def test_a_file_in_the_place_of_the_log_directory_costs_the_files_alone(tmp_path: Path, said: io.StringIO):
     (tmp_path / "logs").write_text("in the way")
     files = StartFiles(None, tmp_path / "logs", "job", 2)

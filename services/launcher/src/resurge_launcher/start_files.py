@@ -22,6 +22,8 @@ from resurge_libs.obs.background import Outage
 
 RECORD_WAIT_S = 0.2
 """How long a start waits for the record of its cycle, which the control plane writes meanwhile."""
+RECORD_ANSWER_S = 0.1
+"""How much longer a start waits for a look that is at its end: only a directory that hangs takes as long."""
 LOGS_WAIT_S = 1.0
 """How long it waits for log files that are being made: losing a cycle's output costs more than this once."""
 LOOK_EVERY_S = 0.002
@@ -149,7 +151,8 @@ class StartFiles:
             self._record_was_late = not is_there
             then()
 
-        self._begin("cycle-record", RECORD_WAIT_S, work, done, lambda: done(False), lambda _: None)
+        limit_s = RECORD_WAIT_S + RECORD_ANSWER_S
+        self._begin("cycle-record", limit_s, work, done, lambda: done(False), lambda _: None)
 
     def _begin(
         self,
