@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.rpc.channel import open_sync_channel
 from resurge_libs.rpc.endpoint import parse_endpoint
+from tests.bench.scale_cpu import Processes
 from tests.bench.scale_report import Measured, report
 
 NODES_PER_PROCESS = 10_000
@@ -99,6 +101,11 @@ class Fleet:
             for first in range(0, nodes, NODES_PER_PROCESS)
         ]
         self.nodes = nodes
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the client processes."""
+        return [part.process.pid for part in self.parts]
 
     def ask(self, command: str) -> list[dict[str, Any]]:
         """The answers of all, to a command that all got at the same time."""
@@ -185,8 +192,8 @@ def service(core: int, out: Path) -> Iterator[Service]:
 
 
 @contextlib.contextmanager
-def relays(count: int, root: str, out: Path) -> Iterator[list[str]]:
-    """So many relays before the root, on the launchers' cores; their addresses."""
+def relays(count: int, root: str, out: Path) -> Iterator[tuple[list[str], list[int]]]:
+    """So many relays before the root, on all cores; their addresses and process ids."""
     started: list[subprocess.Popen[str]] = []
     try:
         for number in range(count):
@@ -194,7 +201,7 @@ def relays(count: int, root: str, out: Path) -> Iterator[list[str]]:
             with (out / f"relay-{number}.log").open("w") as stderr:
                 command += ["--listen", "127.0.0.1:0", "--max-launchers", "4096"]
                 started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True))
-        yield [_address_of(process, out) for process in started]
+        yield [_address_of(process, out) for process in started], [process.pid for process in started]
     finally:
         for process in started:
             process.kill()
@@ -207,11 +214,6 @@ def _address_of(process: subprocess.Popen[str], out: Path) -> str:
     if "endpoint" not in words:
         raise SystemExit(f"a process did not start; see {out}")
     return words["endpoint"]
-
-
-def cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 def port_of(address: str) -> int:
@@ -236,16 +238,17 @@ def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Me
     out.mkdir(parents=True)
     with service(cores[0], out) as served:
         found.rss_before_mib = served.process.memory_info().rss / 2**20
-        with relays(behind, served.target, out) as between:
+        with relays(behind, served.target, out) as (between, relay_pids):
             os.sched_setaffinity(0, set(cores[1:]) or set(cores))
             fleet = Fleet(between or [served.target], nodes, out, lease_s, given.grpc)
+            run = Run(found, fleet, served, Processes(served.process.pid, relay_pids, fleet.pids), given)
             try:
-                _connect(found, fleet, [port_of(address) for address in between or [served.target]])
-                if _form(found, fleet, served, given.settle_s):
-                    _measure_idle(found, fleet, served.process, given.idle_s)
-                    _break(found, fleet, served, given)
+                _connect(run, [port_of(address) for address in between or [served.target]])
+                if _form(run):
+                    _measure_idle(run)
+                    _break(run)
                     if nodes in RESTARTED and not behind and not given.grpc:
-                        _restart(found, fleet, served)
+                        _restart(run)
             finally:
                 fleet.close()
                 os.sched_setaffinity(0, set(cores))
@@ -253,51 +256,71 @@ def measure(nodes: int, behind: int, given: argparse.Namespace, out: Path) -> Me
     return found
 
 
-def _connect(found: Measured, fleet: Fleet, ports: Sequence[int]) -> None:
-    began = time.monotonic()
-    fleet.ask("connect")
+@dataclass(frozen=True)
+class Run:
+    """One size while it is measured."""
+
+    found: Measured
+    fleet: Fleet
+    served: Service
+    processes: Processes
+    given: argparse.Namespace
+
+    @property
+    def settle_s(self) -> float:
+        """Until every start is told: what is idle, and the next incident, come after it."""
+        return float(self.given.settle_s) * (1 + self.found.nodes / 2_500)
+
+
+def _connect(run: Run, ports: Sequence[int]) -> None:
+    found, began = run.found, time.monotonic()
+    run.fleet.ask("connect")
     found.connect_s = time.monotonic() - began
     give_up_at = time.monotonic() + STEP_LIMIT_S
-    pids = [part.process.pid for part in fleet.parts]
-    while (count := established(pids, ports)) != found.nodes and time.monotonic() < give_up_at:
+    while (count := established(run.fleet.pids, ports)) != found.nodes and time.monotonic() < give_up_at:
         pause(POLL_S * 10)
     found.connections = count
     assert found.connections == found.nodes, f"{found.connections} connections for {found.nodes} launchers"
 
 
-def _form(found: Measured, fleet: Fleet, served: Service, settle_s: float) -> bool:
-    process = served.process
-    used = cpu_s(process)
+def _form(run: Run) -> bool:
+    found, fleet = run.found, run.fleet
+    used = run.processes.spent()
     joined = min(answer["began"] for answer in fleet.ask("join"))
     formed = fleet.wait("run", 1)
+    found.formed_cpu = run.processes.spent().since(used)
     found.lost_joins, found.errors = fleet.missing("run", 1)
     if formed is None:
         return False
-    found.formed_s, found.service_cpu_s = formed - joined, cpu_s(process) - used
-    pause(settle_s * (1 + found.nodes / 2_500))  # until every start is told: what is idle comes after it
-    found.rss_mib = process.memory_info().rss / 2**20
+    found.formed_s = formed - joined
+    pause(run.settle_s)
+    found.started_cpu = run.processes.spent().since(used)
+    found.rss_mib = run.served.process.memory_info().rss / 2**20
     return True
 
 
-def _break(found: Measured, fleet: Fleet, served: Service, given: argparse.Namespace) -> None:
-    process = served.process
-    for number in range(1, 1 + (given.faults or FAULTS.get(found.nodes, 5))):
-        used = cpu_s(process)
+def _break(run: Run) -> None:
+    found, fleet = run.found, run.fleet
+    for number in range(1, 1 + (run.given.faults or FAULTS.get(found.nodes, 5))):
+        used = run.processes.spent()
         at = fleet.fault()
-        down, up = fleet.wait("down", number), fleet.wait("run", number + 1)
+        down = fleet.wait("down", number)
+        ordered = run.processes.spent()
+        up = fleet.wait("run", number + 1)
         if down is None or up is None:
             found.errors.append(f"after fault {number} not every launcher was told")
             return
         found.fanouts_s.append(down - at)
         found.reformed_s.append(up - at)
-        # until every rank's first step is there: the next fault is a new incident
-        pause(given.settle_s * (1 + found.nodes / 2_500))
-        found.fault_cpu_s.append(cpu_s(process) - used)
-    found.rss_end_mib = process.memory_info().rss / 2**20
+        pause(run.settle_s)
+        found.order_cpu.append(ordered.since(used))
+        found.fault_cpu.append(run.processes.spent().since(used))
+    found.rss_end_mib = run.served.process.memory_info().rss / 2**20
 
 
-def _restart(found: Measured, fleet: Fleet, served: Service) -> None:
+def _restart(run: Run) -> None:
     """SIGKILL, a new start on the same state and address, and all launchers come back at once."""
+    found, fleet, served = run.found, run.fleet, run.served
     before = _job_of(served.target)
     killed_at = time.monotonic()
     served.kill()
@@ -327,12 +350,15 @@ def _job_of(target: str) -> rendezvous_pb2.Job:
         return stub.GetJob(rendezvous_pb2.GetJobRequest(job_id="scale"), timeout=STEP_LIMIT_S).job
 
 
-def _measure_idle(found: Measured, fleet: Fleet, process: psutil.Process, for_s: float) -> None:
-    used, beats, began = cpu_s(process), sum(answer["beats"] for answer in fleet.ask("beats")), time.monotonic()
-    pause(for_s)
+def _measure_idle(run: Run) -> None:
+    def beats() -> int:
+        return sum(answer["beats"] for answer in run.fleet.ask("beats"))
+
+    used, told, began = run.processes.spent(), beats(), time.monotonic()
+    pause(run.given.idle_s)
     took_s = time.monotonic() - began
-    found.idle_cpu_pct = (cpu_s(process) - used) / took_s * 100
-    found.beats_per_s = (sum(answer["beats"] for answer in fleet.ask("beats")) - beats) / took_s
+    run.found.idle_cpu = run.processes.spent().since(used).per(took_s)
+    run.found.beats_per_s = (beats() - told) / took_s
 
 
 def main() -> int:

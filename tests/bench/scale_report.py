@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.bench.scale_cpu import Spent, median_of
+
 FORMED_LIMIT_S = {1_000: 1.0, 10_000: 5.0}
 FANOUT_LIMIT_MS = {1_000: 150.0, 10_000: 1_500.0}
 IDLE_LIMIT_PCT = {1_000: 20.0}
@@ -28,12 +30,19 @@ class Measured:
     connections: int = 0
     connect_s: float | None = None
     formed_s: float | None = None
-    service_cpu_s: float | None = None
+    formed_cpu: Spent | None = None
+    """From the first hello to the last Run."""
+    started_cpu: Spent | None = None
+    """From the first hello until every start was told."""
     lost_joins: int = 0
     fanouts_s: list[float] = field(default_factory=list)
     reformed_s: list[float] = field(default_factory=list)
-    fault_cpu_s: list[float] = field(default_factory=list)
-    idle_cpu_pct: float | None = None
+    order_cpu: list[Spent] = field(default_factory=list)
+    """Of each fault, until the last launcher had the order."""
+    fault_cpu: list[Spent] = field(default_factory=list)
+    """Of each whole recovery."""
+    idle_cpu: Spent | None = None
+    """Per second."""
     beats_per_s: float | None = None
     rss_before_mib: float = 0.0
     rss_mib: float | None = None
@@ -51,6 +60,22 @@ class Measured:
         return f"{self.nodes} by {self.relays} relays" if self.relays else str(self.nodes)
 
     @property
+    def service_cpu_s(self) -> float | None:
+        """Of the service alone, from the first hello to the last Run."""
+        return self.formed_cpu.service_s if self.formed_cpu else None
+
+    @property
+    def fault_cpu_s(self) -> float | None:
+        """Of the service alone, for a whole recovery; the median."""
+        spent = median_of(self.fault_cpu)
+        return spent.service_s if spent else None
+
+    @property
+    def idle_cpu_pct(self) -> float | None:
+        """Of the service alone."""
+        return self.idle_cpu.service_s * 100 if self.idle_cpu else None
+
+    @property
     def fanout_ms_p99(self) -> float | None:
         """Of the last launcher's wait over all faults; with few faults that is the worst."""
         ordered = sorted(self.fanouts_s)
@@ -62,11 +87,11 @@ class Measured:
         behind = f" behind {self.relays} relays" if self.relays else ""
         return (
             f"{self.nodes:6d} launchers{behind}, {self.connections} connections (load {self.load:.1f}): connected in "
-            f"{_said(self.connect_s)} s; formed in {_said(self.formed_s)} s with {_said(self.service_cpu_s)} s of CPU; "
+            f"{_said(self.connect_s)} s; formed in {_said(self.formed_s)} s with {self.formed_cpu or '-'} of CPU; "
             f"{self.lost_joins} lost joins\n"
             f"       fault to last order: median {_said(fanouts, 0)} ms, p99 {_said(self.fanout_ms_p99, 0)} ms of "
             f"{len(self.fanouts_s)}; next generation at the last after {_said(_median(self.reformed_s))} s; "
-            f"CPU per fault {_said(_median(self.fault_cpu_s))} s\n"
+            f"CPU until then {median_of(self.order_cpu) or '-'}, in all {median_of(self.fault_cpu) or '-'}\n"
             f"       idle {_said(self.idle_cpu_pct, 1)} % of a core at {_said(self.beats_per_s, 0)} beats/s; "
             f"{_said(self.rss_mib, 0)} MiB ({self.rss_before_mib:.0f} before, {_said(self.rss_end_mib, 0)} at the end)"
             + self._after_restart()
@@ -92,6 +117,21 @@ def _said(value: float | None, digits: int = 3) -> str:
 
 def _rounded(value: float | None, digits: int = 3) -> float | None:
     return None if value is None else round(value, digits)
+
+
+def _rounded_cpu(spent: Spent | None) -> dict[str, float] | None:
+    return spent.rounded() if spent else None
+
+
+def _by_phase(size: Measured) -> dict[str, dict[str, float] | None]:
+    """Processor seconds of each side: until the last Run, until every start was told, and so on; idle per second."""
+    return {
+        "formed": _rounded_cpu(size.formed_cpu),
+        "started": _rounded_cpu(size.started_cpu),
+        "order": _rounded_cpu(median_of(size.order_cpu)),
+        "fault": _rounded_cpu(median_of(size.fault_cpu)),
+        "idle": _rounded_cpu(size.idle_cpu),
+    }
 
 
 def _targets(sizes: Sequence[Measured]) -> list[tuple[bool | None, str]]:
@@ -129,7 +169,11 @@ def _figures(sizes: Sequence[Measured], load: float) -> dict[str, object]:
         "formed_s": by_size("formed_s"),
         "fanout_ms_p99": by_size("fanout_ms_p99", 1),
         "service_cpu_s": by_size("service_cpu_s"),
-        "fault_cpu_s": {size.name: _rounded(_median(size.fault_cpu_s)) for size in sizes},
+        "fault_cpu_s": {
+            size.name: spent["service"] if (spent := _rounded_cpu(median_of(size.fault_cpu))) else None
+            for size in sizes
+        },
+        "cpu_s": {size.name: _by_phase(size) for size in sizes},
         "reformed_s": {size.name: _rounded(_median(size.reformed_s)) for size in sizes},
         "lost_joins": sum(size.lost_joins for size in sizes),
         "idle_cpu_pct": by_size("idle_cpu_pct", 1),

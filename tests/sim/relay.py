@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from resurge_libs.core.refusals import Overloaded, RpcProblem, Unready
 from resurge_rendezvous.core import model as rm
+from resurge_rendezvous.pace import MOST_PER_MESSAGE, Pace
 from resurge_rendezvous.relay.batch import Words
 from resurge_rendezvous.relay.links import NO_ROOT, Links
 from resurge_rendezvous.relay.settings import RelaySettings
@@ -29,6 +30,7 @@ class Relay:
         self.alive = self.paused = False
         self.reachable = True
         self.up: Stream | None = None
+        self._pace = Pace()
         self._links: Links[Stream, rm.Hello, rm.Observed, Beat] = self._nothing()
         self._link_of: dict[Stream, int] = {}
         self._said: dict[int, rm.Observed] = {}
@@ -51,7 +53,7 @@ class Relay:
         self._life += 1
         self.alive, self.paused, self.reachable = True, False, True
         self._links, self._link_of, self._said, self._held = self._nothing(), {}, {}, []
-        self._send_at_s = None
+        self._send_at_s, self._pace = None, Pace()
         self.world.log(self.name, "starts")
         self._dial()
 
@@ -133,17 +135,20 @@ class Relay:
         batch = self._links.batch
         if batch.is_empty:
             return
-        at_s = self.world.now_s + (SEND_S if batch.is_urgent else SETTINGS.beat_wait_s)
+        now_s = self.world.now_s
+        paced_s = max(SEND_S, self._pace.wait_s(now_s, len(self._links)))
+        at_s = now_s + (paced_s if batch.is_urgent else SETTINGS.beat_wait_s)
         if self._send_at_s is None or at_s < self._send_at_s:
             self._send_at_s = at_s
-            self.later(at_s - self.world.now_s, lambda: self._send(at_s))
+            self.later(at_s - now_s, lambda: self._send(at_s))
 
     def _send(self, planned_s: float) -> None:
         if self._send_at_s != planned_s:
             return
         self._send_at_s = None
-        upward = self._links.batch.take()
-        if upward is not None and self.up is not None:
+        if self._links.batch.is_urgent:
+            self._pace.left(self.world.now_s)
+        while (upward := self._links.batch.take(MOST_PER_MESSAGE)) is not None and self.up is not None:
             self.up.send_up(upward)
 
     def _hand_out(self, link: int, told: object) -> None:

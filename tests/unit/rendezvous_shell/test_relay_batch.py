@@ -19,7 +19,7 @@ def said(phase=READY, generation=0, beat=0, node=""):
 
 
 def taken(batch):
-    return message_of(batch.take())
+    return message_of(batch.take(100))
 
 
 def test_a_beat_that_says_nothing_new_goes_up_as_a_beat_alone():
@@ -43,15 +43,15 @@ def test_of_several_states_the_newest_goes_up_with_the_hello_of_the_first():
     assert message.observed[0].observed.hello.node_id == "n1"
     assert message.observed[0].observed.generation == 3
     assert [one.beat.sequence for one in message.beats] == [2]
-    assert batch.take() is None
+    assert batch.take(100) is None
 
 
 def test_a_state_that_comes_back_to_what_it_was_is_news_again():
     batch = UpBatch()
     batch.say(1, said(READY, 1, node="n1"))
-    batch.take()
+    batch.take(100)
     batch.say(1, said(RUNNING, 2))
-    batch.take()
+    batch.take(100)
     batch.say(1, said(READY, 1, beat=1))
     assert len(taken(batch).observed) == 1
 
@@ -59,7 +59,7 @@ def test_a_state_that_comes_back_to_what_it_was_is_news_again():
 def test_the_last_words_of_a_link_go_up_before_its_end_and_a_link_that_never_got_up_leaves_no_hello():
     batch = UpBatch()
     batch.say(1, said(node="n1"))
-    batch.take()
+    batch.take(100)
     batch.say(1, said(RUNNING, 2, beat=5))
     batch.go(1, by_peer=True)
     batch.say(2, said(node="n2"))
@@ -73,7 +73,23 @@ def test_the_last_words_of_a_link_go_up_before_its_end_and_a_link_that_never_got
 def test_nothing_goes_up_for_a_link_that_the_root_ended():
     batch = UpBatch()
     batch.say(1, said(node="n1"))
-    batch.take()
+    batch.take(100)
     batch.say(1, said(beat=2))
     batch.forget(1)
-    assert batch.take() is None
+    assert batch.take(100) is None
+
+
+def test_a_message_speaks_of_so_many_links_at_most_and_no_beat_or_end_goes_up_before_its_links_words():
+    batch = UpBatch()
+    for link in (1, 2, 3):
+        batch.say(link, said(node=f"n{link}", beat=1))
+    first = message_of(batch.take(2))
+    batch.say(1, said(RUNNING, 4))
+    batch.go(1, by_peer=True)
+    second, third = message_of(batch.take(1)), message_of(batch.take(2))
+    assert [one.link for one in first.observed] == [one.link for one in first.beats] == [1, 2]
+    assert [one.link for one in second.observed] == [one.link for one in second.beats] == [3]
+    assert list(second.gone) == [], "its last words are still here"
+    assert [one.observed.generation for one in third.observed] == [4]
+    assert [one.link for one in third.gone] == [1]
+    assert batch.take(2) is None

@@ -44,18 +44,18 @@ def test_a_link_that_is_over_passes_nothing_on():
     links = up()
     link = links.open("a")
     assert links.say(link, Words("ready", "n1"))
-    links.batch.take()
+    links.batch.take(100)
     assert links.go(link, by_peer=False)
     assert not links.say(link, Words("running"))
     assert not links.go(link, by_peer=True)
-    assert links.batch.take() == Upward(gone=((link, False),))
+    assert links.batch.take(100) == Upward(gone=((link, False),))
 
 
 def test_a_link_that_the_root_ended_is_not_reported_to_it():
     links = up()
     link = links.open("a")
     links.say(link, Words("ready", "n1"))
-    links.batch.take()
+    links.batch.take(100)
     assert links.down(link) == "a"
     assert links.ended(link) == "a"
     assert links.down(link) is None and links.ended(link) is None

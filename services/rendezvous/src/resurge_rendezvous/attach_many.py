@@ -22,12 +22,11 @@ from resurge_rendezvous import wire
 from resurge_rendezvous.attach import Attachment, first_of
 from resurge_rendezvous.core.model import PROTOCOL_VERSION, BeatReceived, BeatsReceived, Desired, Run
 from resurge_rendezvous.desk import Desk
+from resurge_rendezvous.pace import MOST_PER_MESSAGE, Pace
 from resurge_rendezvous.wire_out import desired_to_proto
 
 MAX_LINKS = 4_096
 """Of one relay; a launcher beyond is refused."""
-MAX_PER_MESSAGE = 256
-"""Launchers told in one message, so that no message outgrows its bound."""
 
 
 class RelaySession:
@@ -38,6 +37,7 @@ class RelaySession:
         self._relay = ""
         self._links: dict[int, Attachment] = {}
         self._down = DownBatch()
+        self._pace = Pace()
         self._over: RpcProblem | bool = False
 
     @asynccontextmanager
@@ -61,7 +61,7 @@ class RelaySession:
     async def next(self) -> relay_pb2.AttachManyResponse | None:
         """What the launchers are told next; None when the stream is over. Raises the refusal that ended it."""
         while True:
-            message = self._down.take(MAX_PER_MESSAGE)
+            message = self._down.take(MOST_PER_MESSAGE)
             if message is not None:
                 return message
             if isinstance(self._over, RpcProblem):
@@ -69,6 +69,10 @@ class RelaySession:
             if self._over:
                 return None
             await self._down.changed()
+            if self._down.is_urgent:
+                clock = asyncio.get_running_loop().time
+                await asyncio.sleep(self._pace.wait_s(clock(), len(self._links)))
+                self._pace.left(clock())
 
     def _introduce(self, first: relay_pb2.AttachManyRequest) -> None:
         if first.protocol_version != PROTOCOL_VERSION:
@@ -202,6 +206,11 @@ class DownBatch:
             self._replies.pop(link, None)
         self._ends[link] = problem
         self._changed.set()
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether there is more than answers to beats, which came together already."""
+        return bool(self._goals or self._ends)
 
     def wake(self) -> None:
         """Let whoever waits look again."""

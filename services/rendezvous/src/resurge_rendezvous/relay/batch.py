@@ -7,6 +7,7 @@ Hellos, states and beats are any values that can be compared: `words.py` knows w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,6 +16,7 @@ from resurge_libs.core.values import quick
 H = TypeVar("H")
 O = TypeVar("O")  # noqa: E741
 B = TypeVar("B")
+V = TypeVar("V")
 
 
 @quick
@@ -82,10 +84,19 @@ class UpBatch(Generic[H, O, B]):
         if said is not None and said.hello is not None:
             del self._said[link]  # it never got as far as the root
 
-    def take(self) -> Upward[H, O, B] | None:
-        """The message, which begins anew; None when there is nothing to send."""
+    def take(self, most: int) -> Upward[H, O, B] | None:
+        """The next message, of so many links at most in each of its parts; None when there is nothing to send.
+
+        A link's beat and end stay until its words have gone up, as they may introduce it.
+        """
         if self.is_empty:
             return None
-        message = Upward(tuple(self._said.items()), tuple(self._beats.items()), tuple(self._gone.items()))
-        self._said, self._beats, self._gone = {}, {}, {}
-        return message
+        said = _first(self._said, most)
+        beats = _first(self._beats, most, self._said)
+        return Upward(said, beats, _first(self._gone, most, self._said, self._beats))
+
+
+def _first(waiting: dict[int, V], most: int, *before: Mapping[int, object]) -> tuple[tuple[int, V], ...]:
+    """Take so many that nothing of the same link waits before."""
+    links = [link for link in waiting if not any(link in others for others in before)]
+    return tuple([(link, waiting.pop(link)) for link in links[:most]])

@@ -23,6 +23,7 @@ from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import from_status, problem_of
 from resurge_libs.rpc.passing import hold_for_ever
 from resurge_rendezvous.core.model import PROTOCOL_VERSION
+from resurge_rendezvous.pace import MOST_PER_MESSAGE, Pace
 from resurge_rendezvous.relay.links import NO_ROOT, Links
 from resurge_rendezvous.relay.settings import RelaySettings
 from resurge_rendezvous.relay.words import message_of, words_of
@@ -119,16 +120,19 @@ class Uplink:
 
     async def _send(self, call: Any) -> None:
         """Whatever is new; beats alone wait a moment for others. A broken stream is told by the reading side."""
+        pace, clock, links = Pace(), asyncio.get_running_loop().time, self._links
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
             while True:
                 await self._changed.wait()
-                if not self._links.batch.is_urgent:
+                if not links.batch.is_urgent:
                     self._urgent.clear()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._urgent.wait(), self._settings.beat_wait_s)
+                if links.batch.is_urgent:
+                    await asyncio.sleep(pace.wait_s(clock(), len(links)))
+                    pace.left(clock())
                 self._changed.clear()
-                upward = self._links.batch.take()
-                if upward is not None:
+                while (upward := links.batch.take(MOST_PER_MESSAGE)) is not None:
                     await call.write(message_of(upward))
 
     def _hand_out(self, told: relay_pb2.AttachManyResponse) -> None:
