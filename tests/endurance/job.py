@@ -171,9 +171,9 @@ class SmallJob:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        hosted = self.hosted_pid() if self.shape.is_hosted else 0
-        if hosted:
-            os.kill(hosted, signal.SIGKILL)  # it would wait for launchers to come back
+        for pid in self._hosted_pids():
+            os.kill(pid, signal.SIGKILL)  # it would wait for launchers to come back
+            wait_until(lambda pid=pid: not is_alive(pid), END_LIMIT_S, "the control plane's end")
         orphans = [pid for pid in self._seen if self._is_our_worker(pid)]
         for pid in orphans:
             os.kill(pid, signal.SIGKILL)
@@ -182,11 +182,13 @@ class SmallJob:
         shutil.rmtree(self.sockets, ignore_errors=True)
         return orphans
 
+    def _hosted_pids(self) -> list[int]:
+        """Control planes of launchers that have ended; one that has just been started again stands in no file yet."""
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [pid for pid in pids if _is_of(pid, self.state_dir)]
+
     def _is_our_worker(self, pid: int) -> bool:
-        try:
-            return is_alive(pid) and str(self.folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return False
+        return _is_of(pid, self.folder)
 
     # -- looking
 
@@ -224,9 +226,24 @@ class SmallJob:
         return "\n".join(shown)
 
 
+def _is_of(pid: int, folder: Path) -> bool:
+    """Whether this process lives, and was started with a path in that folder."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return is_alive(pid) and any(Path(os.fsdecode(word)).is_relative_to(folder) for word in words)
+    except OSError:
+        return False
+
+
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has now, and that was not given before: who had it may come back to it."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port not in _given:
+            _given.add(port)
+            return port

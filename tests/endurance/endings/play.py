@@ -153,6 +153,8 @@ def _judge(job: SmallJob, ending: Ending) -> None:
     right = {want, *((ending.code, cause.value) for cause in ending.own)}
     found = {name: (job.processes[name].returncode, last_cause(job.folder / f"{name}.log")) for name in job.run_dirs}
     assert set(found.values()) <= right, f"every launcher must end with {want}: {found}"
+    if want not in found.values():
+        return  # all of them left before the control plane was there again: nobody was left to tell it
     decision = _recorded(job)
     assert (decision.exit_code, decision.cause) == want, f"the record says {decision.exit_code} ({decision.cause})"
 
