@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -83,13 +85,32 @@ async def test_the_example_asks_and_ends_the_job(tmp_path):
     assert "it diverges" in last
 
 
+async def test_two_hundred_forks_beside_calls_all_return(tmp_path):
+    assert "200 rounds of forks" in await forks_beside_calls(tmp_path, "bare", 200)
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 async def test_sixty_rounds_of_forks_beside_calls_and_no_crash(tmp_path):
     pytest.importorskip("torch", reason="the forks are those of torch's data loader")
+    assert "60 rounds of forks" in await forks_beside_calls(tmp_path, "loaders", 60)
+
+
+async def forks_beside_calls(tmp_path, kind, rounds):
     async with running_pair(tmp_path) as (host, _):
-        command = [sys.executable, str(PROGRAM), host.endpoint, "job"]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=200)
-    print(done.stdout)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "60 rounds of forks" in done.stdout
+        command = [sys.executable, "-X", "faulthandler", str(PROGRAM), host.endpoint, "job", kind, str(rounds)]
+        return await asyncio.to_thread(said_by, command, tmp_path / "said")
+
+
+def said_by(command, path):
+    """It writes to a file, as its children would hold a pipe open after a crash; they end with it."""
+    with path.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+    try:
+        code = process.wait(200)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+    assert code == 0, f"code {code}: {path.read_text()[-6000:]}"
+    return path.read_text()

@@ -100,10 +100,10 @@ def test_no_channel_is_open_in_a_forked_child_and_it_asks_nobody(served):
     _, endpoint = served()
     with Services(Where(endpoint, "job")) as services:
         services.job()
-        assert services._channels
+        assert services._lines
         child = os.fork()
         if child == 0:
-            is_silent = not services._channels and not services.stop_restarting("nan").delivered
+            is_silent = not services._lines and not services.stop_restarting("nan").delivered
             services.hang_up()
             try:
                 services.job()
@@ -112,6 +112,34 @@ def test_no_channel_is_open_in_a_forked_child_and_it_asks_nobody(served):
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert services.job().phase == "running", "the next call opens another channel"
+
+
+CLOSED_WHILE_MADE = """
+import sys, threading
+from resurge import direct
+
+real = direct._api().stubs["RendezvousService"]
+closing, services = [], direct.Services(direct.Where(sys.argv[1], "job"))
+
+def made_while_another_thread_hangs_up(channel):
+    if not closing:
+        closing.append(threading.Thread(target=services.hang_up))
+        closing[0].start()
+        closing[0].join(0.5)
+    return real(channel)
+
+direct._api().stubs["RendezvousService"] = made_while_another_thread_hangs_up
+assert services.job(wait=30).phase == "running"
+closing[0].join(10)
+print("the same call, made again")
+"""
+
+
+def test_a_channel_is_not_closed_while_its_stub_is_being_made(served):
+    _, endpoint = served()
+    command = [sys.executable, "-X", "faulthandler", "-c", CLOSED_WHILE_MADE, endpoint]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "the same call, made again\n"), done.stderr
 
 
 def test_what_the_environment_says():

@@ -5,7 +5,8 @@
         services.stop_restarting("the reward has collapsed")
 
 Needs the extra `grpc`. A channel is opened by the first call, and closed before this process forks: none is alive in a
-data loader's workers, and the next call opens another one. Decides which calls are made again: those that may not have
+data loader's workers, and the next call opens another one. gRPC itself stays up from the first call on: what it does
+before a fork may never return where it is being shut down. Decides which calls are made again: those that may not have
 arrived, under the same request_id, until their time is over. Effects: the calls.
 """
 
@@ -104,13 +105,19 @@ class Explanation:
     """Name of each rule, whether it decided, and what it said."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    channel: Any
+    stub: Any
+
+
 class Services:
     """The services of one job. Calls may come from several threads; a forked child has none: CallFailed, FORKED."""
 
     def __init__(self, where: Where) -> None:
         self._where = where
         self._pid = os.getpid()
-        self._channels: dict[str, Any] = {}
+        self._lines: dict[tuple[str, str], _Line] = {}
         self._lock = threading.Lock()
         _FORKS.knows(self)
 
@@ -127,9 +134,9 @@ class Services:
         if os.getpid() != self._pid:
             return
         with self._lock:
-            channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            channel.close()
+            lines, self._lines = self._lines, {}
+        for line in lines.values():
+            line.channel.close()
 
     def job(self, wait: float = WAIT_S) -> JobState:
         """Where the job stands. Raises CallFailed."""
@@ -212,27 +219,28 @@ class Services:
             raise CallFailed("FORKED", "a forked child does not speak for the process that it was forked from")
         grpc = _api().grpc
         while True:
-            left_s, channel = max(0.001, until - time.monotonic()), None
+            left_s, line = max(0.001, until - time.monotonic()), None
             try:
                 with _FORKS.calling():
-                    channel = self._channel(endpoint)
-                    call = getattr(_api().stubs[service](channel), method)
-                    return call(request, timeout=left_s, metadata=self._metadata())
+                    line = self._line(endpoint, service)
+                    return getattr(line.stub, method)(request, timeout=left_s, metadata=self._metadata())
             except grpc.RpcError as error:
                 failed = CallFailed(error.code().name, error.details() or "no answer")
             except ValueError as error:
-                if self._channels.get(endpoint) is channel:  # what was given cannot be sent
+                if self._lines.get((endpoint, service)) is line:  # what was given cannot be sent
                     raise CallFailed("INVALID_ARGUMENT", str(error)) from None
                 failed = CallFailed("CANCELLED", str(error))  # closed for a fork in this very moment
             if failed.code not in ("UNAVAILABLE", "CANCELLED") or time.monotonic() + PAUSE_S >= until:
                 raise failed
             time.sleep(PAUSE_S if failed.code == "UNAVAILABLE" else CUT_SHORT_PAUSE_S)
 
-    def _channel(self, endpoint: str) -> Any:
+    def _line(self, endpoint: str, service: str) -> _Line:
+        """Made whole under the lock: a stub made on a channel that is closed ends the process with SIGSEGV."""
         with self._lock:
-            if endpoint not in self._channels:
-                self._channels[endpoint] = _api().grpc.insecure_channel(endpoint)
-            return self._channels[endpoint]
+            if (endpoint, service) not in self._lines:
+                channel = _api().grpc.insecure_channel(endpoint)
+                self._lines[endpoint, service] = _Line(channel, _api().stubs[service](channel))
+            return self._lines[endpoint, service]
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         told = ((TOKEN_KEY, self._where.token), ("traceparent", self._where.traceparent))
@@ -253,7 +261,8 @@ class _Forks:
 
     def knows(self, services: Services) -> None:
         """Close the channels of these too."""
-        self._known.add(services)
+        with self._changed:
+            self._known.add(services)
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -272,9 +281,10 @@ class _Forks:
         """A fork comes: cut the calls short that are under way."""
         with self._changed:
             self._forking += 1
+            known = tuple(self._known)
         until = time.monotonic() + FORK_WAIT_S
         while True:
-            for services in tuple(self._known):
+            for services in known:
                 services.hang_up()
             with self._changed:
                 if self._changed.wait_for(lambda: not self._under_way, 0.01) or time.monotonic() >= until:
@@ -297,6 +307,8 @@ class _Api:
     rendezvous: Any
     policy: Any
     stubs: Mapping[str, Callable[[Any], Any]]
+    never_used: Any
+    """A channel that stays open, so that gRPC is not shut down, by a thread of its own, with the last of the others."""
 
 
 _loaded: list[_Api] = []
@@ -305,16 +317,21 @@ _loaded: list[_Api] = []
 def _api() -> _Api:
     """The contracts and gRPC itself, imported by the first call. Raises ImportError, saying what to install."""
     if not _loaded:
-        try:
-            import grpc
-
-            from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
-            from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
-        except ImportError as error:
-            raise ImportError(f"resurge.direct needs gRPC: pip install 'resurge[grpc]' ({error})") from None
-        stubs = {
-            "RendezvousService": rendezvous_pb2_grpc.RendezvousServiceStub,
-            "RestartPolicyService": policy_pb2_grpc.RestartPolicyServiceStub,
-        }
-        _loaded.append(_Api(grpc, rendezvous_pb2, policy_pb2, stubs))
+        with _FORKS.calling():  # gRPC starts, as little beside a fork as it may end
+            _loaded.append(_load())
     return _loaded[0]
+
+
+def _load() -> _Api:
+    try:
+        import grpc
+
+        from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
+        from resurge_api.rendezvous.v1 import rendezvous_pb2, rendezvous_pb2_grpc
+    except ImportError as error:
+        raise ImportError(f"resurge.direct needs gRPC: pip install 'resurge[grpc]' ({error})") from None
+    stubs = {
+        "RendezvousService": rendezvous_pb2_grpc.RendezvousServiceStub,
+        "RestartPolicyService": policy_pb2_grpc.RestartPolicyServiceStub,
+    }
+    return _Api(grpc, rendezvous_pb2, policy_pb2, stubs, grpc.insecure_channel("unix:never-used"))

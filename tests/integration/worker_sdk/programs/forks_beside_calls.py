@@ -1,46 +1,68 @@
-"""Data loaders fork their workers while this process asks rendezvous over gRPC, from two of its threads."""
+"""This process forks again and again, by torch's data loaders or barely, while five of its threads ask rendezvous."""
 
+import faulthandler
+import os
 import sys
 import threading
-
-import torch
+from collections.abc import Callable
 
 from resurge.direct import Services, Where
 
-ROUNDS = 60
+ASKING = 4
+"""Threads beside the main one."""
+LIMIT_S = 150
+"""Then the stacks of all threads, and the end."""
 
 
-class Numbers(torch.utils.data.Dataset):
-    """Small enough that a round is forks for the most part."""
+def loaders() -> Callable[[], None]:
+    """A round of forks for the most part: a data loader over a small data set."""
+    import torch
 
-    def __len__(self):
-        return 16
+    numbers = [torch.tensor(each) for each in range(16)]
 
-    def __getitem__(self, index):
-        return torch.tensor(index)
+    def go_round() -> None:
+        loader = torch.utils.data.DataLoader(numbers, batch_size=4, num_workers=2, multiprocessing_context="fork")
+        assert sum(int(batch.sum()) for batch in loader) == sum(range(16))
+
+    return go_round
 
 
-def main() -> None:
+def bare() -> None:
+    """A round of one child, which ends at once."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def main(endpoint: str, job: str, kind: str, rounds: int) -> None:
     """So many rounds; the last line says how many calls were answered beside them."""
-    services, over, answered = Services(Where(sys.argv[1], sys.argv[2])), threading.Event(), [0]
+    faulthandler.dump_traceback_later(LIMIT_S, exit=True)
+    services, over, answered = Services(Where(endpoint, job)), threading.Event(), [0] * (ASKING + 1)
 
-    def ask() -> None:
-        while not over.is_set():
-            assert services.job(wait=60).phase == "running"
-            answered[0] += 1
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    total = 0
-    for _ in range(ROUNDS):
+    def ask(place: int) -> None:
         assert services.job(wait=60).phase == "running"
-        loader = torch.utils.data.DataLoader(Numbers(), batch_size=4, num_workers=2, multiprocessing_context="fork")
-        total += sum(int(batch.sum()) for batch in loader)
-    over.set()
-    asking.join()
-    assert total == ROUNDS * sum(range(16)), total
-    print(f"{ROUNDS} rounds of forks, {ROUNDS + answered[0]} calls answered")
+        answered[place] += 1
+
+    def keep_asking(place: int) -> None:
+        while not over.is_set():
+            ask(place)
+
+    asking = [threading.Thread(target=keep_asking, args=(place,)) for place in range(1, ASKING + 1)]
+    go_round = loaders() if kind == "loaders" else bare
+    for each in asking:
+        each.start()
+    try:
+        for _ in range(rounds):
+            ask(0)
+            go_round()
+    finally:
+        over.set()
+    for each in asking:
+        each.join()
+    assert all(answered), answered
+    print(f"{rounds} rounds of forks, {sum(answered)} calls answered")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:4], int(sys.argv[4]))
