@@ -42,7 +42,7 @@ def launched(tmp_path, monkeypatch):
         begun.append(Server(plan))
         return begun[-1]
 
-    def run(settings, warm):
+    def run(settings, warm, early):
         given.append(warm)
         return 0
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from resurge_launcher import control_plane
-from resurge_launcher.control_plane import ControlPlan, ControlPlane
+from resurge_launcher.control_plan import ControlPlan
+from resurge_launcher.control_plane import ControlPlane
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.kernel import ProcessStat
 from resurge_libs.obs import log

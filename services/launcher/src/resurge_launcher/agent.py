@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import hashlib
 import os
 import signal
 import sys
@@ -22,7 +21,8 @@ from typing import Any, TextIO, cast
 
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_launcher import environment, wire
-from resurge_launcher.control_plane import ControlPlan, ControlPlane
+from resurge_launcher.control_plan import control_endpoint, control_plan_of, control_socket
+from resurge_launcher.control_plane import ControlPlane
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.goals import DownGoal
@@ -30,6 +30,7 @@ from resurge_launcher.core.notices import ENDING_SIGNALS
 from resurge_launcher.core.observe import crew_of
 from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.driver import Driver
+from resurge_launcher.early_control import EarlyControl
 from resurge_launcher.effects import Effects, Hands
 from resurge_launcher.faults import FaultTeller
 from resurge_launcher.gpu_memory import GpuMemoryReader
@@ -60,29 +61,27 @@ from resurge_libs.core.ids import Attempt
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_USAGE
 from resurge_libs.obs import log
-from resurge_libs.rpc.endpoint import Endpoint
 
 OUTPUT_LIMIT_S = 1.0
 SOCKET_NAME = "workers.sock"
-CONTROL_SOCKET_NAME = "control-{}.sock"
-"""One for each state directory: a control plane that still lingers on another one is not the wanted one."""
 REAP_PAUSE_S = 0.1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def run(settings: RunSettings, warm: WarmStart | None = None) -> int:
+def run(settings: RunSettings, warm: WarmStart | None = None, early: EarlyControl | None = None) -> int:
     """Run this node's share of the job to its end; the exit code, as the reference lists them.
 
+    `early`: a control plane of this run that was begun before; the caller ends it where it was not wanted.
     Raises UsageProblem or CommandFailed, with exit code 2, where nothing could be started.
     """
     try:
-        return _run(settings, warm)
+        return _run(settings, warm, early)
     finally:
         if warm is not None:
             warm.close()
 
 
-def _run(settings: RunSettings, warm: WarmStart | None) -> int:
+def _run(settings: RunSettings, warm: WarmStart | None, early: EarlyControl | None) -> int:
     log.bind(job=settings.job_id, node=settings.node_id)
     try:
         for directory in (settings.run_dir.parent, settings.run_dir):  # the mode holds for the last part of a path only
@@ -99,23 +98,18 @@ def _run(settings: RunSettings, warm: WarmStart | None) -> int:
         raise UsageProblem("--run-dir", f"{settings.run_dir} cannot be used: {error.strerror}", right) from None
     try:
         kernel.become_subreaper()
-        return asyncio.run(_Agent(settings, lock, warm).run())
+        return asyncio.run(_Agent(settings, lock, warm, early).run())
     finally:
         if settings.is_id_made_up:  # nobody comes back to it, not for the memory in the lock's file either
             _remove_own_files(settings)
         lock.release()
 
 
-def _control_socket(settings: RunSettings) -> Path:
-    of_state = hashlib.sha256(os.fsencode(settings.state_dir)).hexdigest()[:10]
-    return settings.run_dir / CONTROL_SOCKET_NAME.format(of_state)
-
-
 def _remove_own_files(settings: RunSettings) -> None:
     """Nothing else: the user may have named any directory."""
     run_dir = settings.run_dir
     with contextlib.suppress(OSError):
-        for name in (SOCKET_NAME, _control_socket(settings).name, LOCK_NAME):
+        for name in (SOCKET_NAME, control_socket(settings).name, LOCK_NAME):
             (run_dir / name).unlink(missing_ok=True)
         run_dir.rmdir()
 
@@ -140,19 +134,22 @@ def _rules(settings: RunSettings, reads_marker: bool) -> m.Rules:
 class _Agent:
     """The parts of one launcher and their wiring."""
 
-    def __init__(self, settings: RunSettings, lock: NodeLock, warm: WarmStart | None) -> None:
+    def __init__(
+        self, settings: RunSettings, lock: NodeLock, warm: WarmStart | None, early: EarlyControl | None
+    ) -> None:
         self._settings = settings
         self._lock = lock
         self._warm = warm
+        self._early = early
         self._times = wire.Times(time.time_ns() - time.monotonic_ns())
-        self._endpoint = settings.endpoint or Endpoint(path=str(_control_socket(settings)))
+        self._endpoint = control_endpoint(settings)
         self._address = ""
         self._left: asyncio.Future[h.ExitWith] | None = None
         self._crash: BaseException | None = None
         self._effects: Effects | None = None  # a fault may come before it is there
         self._spy = PySpy()
         self._colours = log.wants_colours(settings.environ)
-        self._children_before = set(kernel.children_of(os.getpid()))
+        self._children_before = set(kernel.children_of(os.getpid())) - ({early.pid} if early is not None else set())
 
     async def run(self) -> int:
         """From start to exit code."""
@@ -282,18 +279,10 @@ class _Agent:
         return own_address(self._settings.local_addr, host, self._endpoint.port)
 
     def _control_plane(self) -> ControlPlane | None:
-        settings = self._settings
-        if settings.endpoint is not None and not settings.serve_here:
+        plan, early = control_plan_of(self._settings), self._early
+        if plan is None:
             return None
-        plan = ControlPlan(
-            settings.job_id,
-            self._endpoint,
-            settings.state_dir.absolute(),
-            settings.control_environ,
-            settings.config_path,
-            ends_with_launcher=settings.is_id_made_up and settings.endpoint is None,
-        )
-        return ControlPlane(plan, self._stream.hurry, self._control_useless)
+        return ControlPlane(plan, self._stream.hurry, self._control_useless, early)
 
     def _control_useless(self, last_words: str) -> None:
         because = Because(Reason.CONTROL_UNREACHABLE, f"the control plane cannot be started: {last_words}")

@@ -15,23 +15,21 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from resurge_launcher.control_plan import ControlPlan
+from resurge_launcher.early_control import EarlyControl
 from resurge_launcher.logs.desk import SpoolDesk
 from resurge_launcher.probe import answers
 from resurge_launcher.processes import kernel
 from resurge_libs.core.verdict import EXIT_USAGE
-from resurge_libs.hosting.own_log import LOG_NAME, make_room
+from resurge_libs.hosting.own_log import make_room
 from resurge_libs.obs import log
 from resurge_libs.obs.background import Outage
-from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.records import CLAIM_NAME
 
-HOST = "resurge_host"
 SUPERVISOR_LOCK = "supervisor.lock"
 STDERR = 2
 LOCK_POLL_S = 0.25
@@ -51,45 +49,19 @@ LAST_WORDS_BYTES = 16 * 1024
 """Of the log's end, in which its last line is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlPlan:
-    """Which control plane is kept alive."""
-
-    job_id: str
-    listen: Endpoint
-    state_dir: Path
-    environ: Mapping[str, str]
-    config_path: Path | None = None
-    ends_with_launcher: bool = False
-    """Nobody but this launcher knows the job's name: without it the control plane is of no use."""
-    gives_way: bool = True
-    """One that another launcher started for the same address does as well."""
-
-    @property
-    def log_path(self) -> Path:
-        """Where it writes what it says."""
-        return self.state_dir / LOG_NAME
-
-    @property
-    def has_own_log(self) -> bool:
-        """Whether its log is in its state directory. Another one is its user's, and its disk may not answer."""
-        return self.log_path.parent == self.state_dir
-
-    @property
-    def argv(self) -> list[str]:
-        """The host program with its arguments."""
-        words = [sys.executable, "-P", "-m", HOST, "--targets", "all", "--listen", self.listen.target]
-        words += ["--state-dir", str(self.state_dir), "--job-id", self.job_id, "--exit-when-ended"]
-        if self.ends_with_launcher:
-            words += ["--exit-with", str(os.getpid())]
-        return words + (["--ft-cfg-path", str(self.config_path)] if self.config_path is not None else [])
-
-
 class ControlPlane:
     """Supervises one control plane from the event loop. Popen must be called in the main thread: `start` does."""
 
-    def __init__(self, plan: ControlPlan, on_answer: Callable[[], None], on_useless: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        plan: ControlPlan,
+        on_answer: Callable[[], None],
+        on_useless: Callable[[str], None],
+        early: EarlyControl | None = None,
+    ) -> None:
+        """With `early` the first one that is started is this one, which has its imports done or is at them."""
         self._plan = plan
+        self._early = early
         self._on_answer = on_answer
         self._on_useless = on_useless
         self._task: asyncio.Task[None] | None = None
@@ -104,7 +76,8 @@ class ControlPlane:
     @property
     def pids(self) -> set[int]:
         """The control plane's process where it is this launcher's child."""
-        return {self._child.pid} if self._child is not None else set()
+        ours = (self._child, self._early)
+        return {child.pid for child in ours if child is not None}
 
     def start(self) -> asyncio.Task[None]:
         """Begin to supervise."""
@@ -118,6 +91,7 @@ class ControlPlane:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+        self._end_early()
         if end_it and self._pidfd is not None:
             kernel.send(self._pidfd, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
@@ -136,6 +110,8 @@ class ControlPlane:
         while True:
             self._answered = False
             found = self._found()
+            if found is not None:
+                self._end_early()
             pidfd = self._pidfd = found if found is not None else self._started(await self._output())
             looks = [self._tell_answer(), self._replace_when_stopped(pidfd)]
             tasks = [asyncio.get_running_loop().create_task(look) for look in looks]
@@ -174,6 +150,7 @@ class ControlPlane:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(descriptor)
+                self._end_early()
                 if not self._answered and await asyncio.to_thread(answers, self._plan.listen):
                     self._answered = True
                     self._on_answer()
@@ -190,6 +167,7 @@ class ControlPlane:
         listen, state_dir = self._plan.listen, self._plan.state_dir
         sentence = f"{listen} is served by a control plane that was started elsewhere: nothing is kept in {state_dir}"
         log.event("state_dir_unused", sentence=sentence)
+        self._end_early()
         self._on_answer()
 
     def _is_claimed(self) -> bool:
@@ -217,17 +195,26 @@ class ControlPlane:
 
     def _started(self, output: BinaryIO) -> int:
         """The pidfd of one that was started, and writes its log there."""
+        early, self._early = self._early, None
         with output:
-            self._child = subprocess.Popen(
-                self._plan.argv,
-                env=dict(self._plan.environ),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            self._child = early.begin(output.fileno()) if early is not None else None
+            if self._child is None:
+                self._child = subprocess.Popen(
+                    self._plan.argv,
+                    env=dict(self._plan.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
         log.event("control_plane_started", pid=self._child.pid, endpoint=self._plan.listen.target)
         return os.pidfd_open(self._child.pid)
+
+    def _end_early(self) -> None:
+        """Another one serves, or none is wanted any more."""
+        early, self._early = self._early, None
+        if early is not None:
+            early.end()
 
     async def _output(self) -> BinaryIO:
         """Where it writes its log: to this launcher's stderr where the file cannot be opened."""

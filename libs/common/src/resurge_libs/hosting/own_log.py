@@ -5,7 +5,6 @@ Only a log in the state directory is turned, where a launcher put it; a file tha
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import stat
@@ -42,6 +41,8 @@ def turn(path: Path) -> None:
 
 def keep_small(state_dir: Path) -> None:
     """Look now and again, in the running loop, as long as that runs."""
+    import asyncio  # late: who only wants the name of the log has no loop yet, and may have no time for its import
+
     turn(state_dir / LOG_NAME)
     asyncio.get_running_loop().call_later(LOOK_EVERY_S, keep_small, state_dir)
 

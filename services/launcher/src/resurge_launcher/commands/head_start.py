@@ -1,12 +1,13 @@
-"""The fork server of a `resurge run`, started before the long imports of the launcher: its own imports bound a launch.
+"""What a `resurge run` starts before its own long imports, since theirs take as long: fork server and control plane.
 
 Reads the command line by the table of options, without the parser, whose imports alone take as long as all of this.
-Decides nothing and refuses nothing: what it cannot read has no head start, and a server that is not the one that the
-parsed command line asks for is ended unseen.
+Decides nothing and refuses nothing: what it cannot read has no head start, and a server or a control plane that is not
+the one that the parsed command line asks for is ended unseen.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -14,9 +15,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from resurge_launcher import early_control
 from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands.build import Surroundings, entry_of, run_settings
 from resurge_launcher.commands.sources import resolve
+from resurge_launcher.control_plan import ControlPlan, control_plan_of
+from resurge_launcher.early_control import EarlyControl
 from resurge_launcher.flags import OPTIONS
 from resurge_launcher.usage import CommandFailed, UsageProblem
 from resurge_launcher.warm import fork_server
@@ -33,18 +37,29 @@ class HeadStart:
     here: Surroundings
     plan: Plan | None = None
     server: ForkServer | None = None
+    control: EarlyControl | None = None
 
     def claim(self, plan: Plan | None) -> ForkServer | None:
         """The server, where it is of this plan; its life is the caller's from here on."""
         server = self.server
         if server is None or plan != self.plan:
-            self.end()
+            self._end_server()
             return None
         self.server = None
         return server
 
+    def control_of(self, plan: ControlPlan | None) -> EarlyControl | None:
+        """The control plane, where it is of this plan; `end` still ends it where nobody has had it begin."""
+        control = self.control
+        return control if control is not None and control.plan == plan else None
+
     def end(self) -> None:
-        """End a server that nobody claimed."""
+        """End what nobody wanted."""
+        self._end_server()
+        if self.control is not None:
+            self.control.end()
+
+    def _end_server(self) -> None:
         server, self.server = self.server, None
         if server is not None:
             server.let_go()
@@ -80,6 +95,10 @@ def begin(words: Sequence[str]) -> HeadStart:
             head.server = fork_server.start(head.plan)
         except OSError:  # the second try, in its place, says what is wrong
             head.plan = None
+    control = control_plan_of(settings)
+    if control is not None and early_control.is_worth_it(with_fork_server=head.server is not None):
+        with contextlib.suppress(OSError):  # it is started in its place, then
+            head.control = early_control.start(control)
     return head
 
 

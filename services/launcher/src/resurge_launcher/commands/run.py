@@ -16,6 +16,7 @@ from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands.build import entry_of, prove_directories, run_settings
 from resurge_launcher.commands.head_start import HeadStart, surroundings
 from resurge_launcher.commands.sources import ConfigFile, Sourced, listing, resolve
+from resurge_launcher.control_plan import control_plan_of
 from resurge_launcher.flags import GROUPS, OPTIONS, Option
 from resurge_launcher.settings import Entry, EntryKind, RunSettings
 from resurge_launcher.usage import UsageProblem
@@ -156,7 +157,7 @@ def _run(**given: Any) -> int:
     launcher_settings.calm_grpc()
     # late: gRPC costs start-up time, and bad input needs none of it
     agent = importlib.import_module("resurge_launcher.agent")
-    return int(agent.run(settings, warm))
+    return int(agent.run(settings, warm, head.control_of(control_plan_of(settings))))
 
 
 def _warm(settings: RunSettings, head: HeadStart) -> WarmStart | None:

@@ -12,7 +12,8 @@ from typing import Any
 import grpc
 
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
-from resurge_launcher.control_plane import ControlPlan, ControlPlane
+from resurge_launcher.control_plan import HOST, ControlPlan
+from resurge_launcher.control_plane import ControlPlane
 from resurge_launcher.settings import LogPlan, RunSettings
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.hosting.own_log import LOG_NAME
@@ -72,7 +73,7 @@ class LogLeafPlan(ControlPlan):
 
 
 def _host_words(plan: ControlPlan, target: str) -> list[str]:
-    words = [sys.executable, "-P", "-m", "resurge_host", "--targets", target, "--listen", plan.listen.target]
+    words = [sys.executable, "-P", "-m", HOST, "--targets", target, "--listen", plan.listen.target]
     words += ["--state-dir", str(plan.state_dir), "--job-id", plan.job_id]
     return words + (["--ft-cfg-path", str(plan.config_path)] if plan.config_path is not None else [])
 
