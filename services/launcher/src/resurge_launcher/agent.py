@@ -43,7 +43,7 @@ from resurge_launcher.node_lock import FILE_NAME as LOCK_NAME
 from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
 from resurge_launcher.pages import page_home, remove_pages
-from resurge_launcher.processes import kernel
+from resurge_launcher.processes import kernel, promptness
 from resurge_launcher.processes.py_spy import PySpy
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.settings import RunSettings
@@ -98,6 +98,7 @@ def _run(settings: RunSettings, warm: WarmStart | None, early: EarlyControl | No
         raise UsageProblem("--run-dir", f"{settings.run_dir} cannot be used: {error.strerror}", right) from None
     try:
         kernel.become_subreaper()
+        promptness.wake_soon()
         return asyncio.run(_Agent(settings, lock, warm, early).run())
     finally:
         if settings.is_id_made_up:  # nobody comes back to it, not for the memory in the lock's file either

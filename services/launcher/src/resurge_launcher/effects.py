@@ -112,6 +112,7 @@ class Effects:
         """Read the pages now; also when a worker's frame says that there is news."""
         team = self._team_of(generation)
         if team is not None:
+            team.ask()
             self._hands.post(h.PagesRead(team.run.generation, team.readings()))
 
     async def close(self) -> None:
@@ -217,7 +218,8 @@ class Effects:
         generation = team.run.generation
         if self._hands.shop.logs is not None:
             self._hands.shop.logs.nudge()
-        # milestones reached just before the end count; and a peer that the kernel holds stopped may be why it ended
+        # milestones reached just before the end count; and a peer that the kernel holds stopped may be why it ended.
+        # Nobody is asked: it would wake a thread in each of them, and what follows is urgent
         readings = team.readings()
         self._hands.post(h.PagesRead(generation, readings))
         return h.WorkerExited(

@@ -20,6 +20,7 @@ import grpc
 import grpc.aio
 
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_launcher.core import clocks
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.ways import Ways
 from resurge_launcher.usage import ConnectAttempt, attempt_of, foreign_answer
@@ -80,7 +81,9 @@ class ControlStream:
         self._changed = asyncio.Event()
         self._closing = False
         self._hurried = self._beats_now = False
-        self._offset: _ClockOffset | None = None
+        self._offset: clocks.ClockOffset | None = None
+        self._same_clock = False
+        """Whether the offset is of the service at the other end of this stream, and not of one before it."""
         self._lease_s = where.limits.lease_ttl_s
         """The lease last granted: with very many launchers it grows, and with it the time between beats."""
         self._not_before = 0.0
@@ -249,6 +252,7 @@ class ControlStream:
     def _received(self, desired: attach_pb2.Desired) -> None:
         if not self.is_up:
             self.is_up = self._met = True
+            self._same_clock = False
             self._post(h.StreamUp())
         event = desired_from_proto(desired)
         if event is not None:
@@ -260,19 +264,12 @@ class ControlStream:
         now = time.monotonic()
         sent = self._times.of(reply.launcher_sent)
         received, answered = self._times.of(reply.received), self._times.of(reply.sent)
-        offset_s = ((received - sent) + (answered - now)) / 2
-        error_s = max(0.0, ((now - sent) - (answered - received)) / 2)
-        self._offset = _ClockOffset(offset_s, error_s)
+        known, self._same_clock = self._offset if self._same_clock else None, True
+        self._offset = clocks.narrowed(known, clocks.measured(sent, received, answered, now))
         granted_s = reply.lease_ttl.ToNanoseconds() / 1e9
         self._lease_s = max(self._where.limits.lease_ttl_s, granted_s)
         # never trust more than was asked for: the lease counts from sending, and sending cannot lie ahead
         self._post(h.BeatAcked(Instant(min(sent, now)), granted_s))
-
-
-@dataclass(frozen=True, slots=True)
-class _ClockOffset:
-    offset_s: float
-    error_s: float
 
 
 def _refused(problem: RpcProblem, foreign: str) -> h.Refused | None:

@@ -151,11 +151,14 @@ class Team:
         own = cycle_files.record_path(root, job, run.attempt, run.cycle)
         return str(own), str(cycle_files.current_path(root, job, run.attempt))
 
-    def readings(self) -> tuple[PageReading, ...]:
-        """What the pages say, and what the kernel says of the processes. Asks their interpreters too."""
+    def ask(self) -> None:
+        """Ask the interpreters whether they run; wakes a thread of each worker."""
         now = Instant(time.monotonic())
         for probe in self._probes.values():
             probe.ask(now)
+
+    def readings(self) -> tuple[PageReading, ...]:
+        """What the pages say, and what the kernel says of the processes."""
         return tuple(self._with_kernels_word(reading) for reading in self.book.read())
 
     def _with_kernels_word(self, reading: PageReading) -> PageReading:

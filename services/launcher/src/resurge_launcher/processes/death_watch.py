@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from resurge import death_lock
+from resurge_launcher.processes import promptness
 from resurge_libs.core.instant import Instant
 
 SLICE_S = 60
@@ -44,6 +45,7 @@ class DeathWatch:
         self._futex.wake(ctypes.addressof(self._word))
 
     def _wait(self) -> None:
+        promptness.wake_soon()
         address, told = ctypes.addressof(self._word), 0
         while (value := self._word.value) != death_lock.NOBODY_WAITS_ON:
             if value & death_lock.HOLDER_DIED and value != told:

@@ -16,6 +16,7 @@ from pathlib import Path
 PR_SET_CHILD_SUBREAPER = 36
 PF_EXITING = 0x4
 """In the flags of a thread that runs no code of its own any more, from before its memory is freed."""
+STAT_BYTES = 4096
 _PROC = Path("/proc")
 
 
@@ -188,9 +189,16 @@ def written_bytes_of(pid: int) -> int:
 def _stat_fields(pid: int) -> list[bytes] | None:
     """The fields of its stat file from the third on; the second, its name, may hold anything."""
     try:
-        text = (_PROC / str(pid) / "stat").read_bytes()
+        # by hand, for a death waits for it: one read gives the whole of it
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        text = os.read(descriptor, STAT_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     return text[text.rindex(b")") + 2 :].split()
 
 
