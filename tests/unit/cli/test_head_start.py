@@ -1,4 +1,4 @@
-"""The fork server begins before the command line is parsed, and is kept only where it is the one that was asked for."""
+"""Fork server and control plane begin before the command line is parsed, and are kept only where they were asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from resurge import environment as sdk
-from resurge_launcher import cli, node_environment
+from resurge_launcher import cli, early_control, node_environment
 from resurge_launcher.warm import fork_server
 
 EARLY = "import sys, resurge_launcher.cli, resurge_launcher.commands.head_start; print(*sorted(sys.modules))"
@@ -29,8 +29,32 @@ class Server:
         return -9
 
 
+class Control:
+    """A control plane that is never told to begin."""
+
+    def __init__(self, plan):
+        self.plan, self.fate = plan, "runs"
+
+    def end(self):
+        self.fate = "ended"
+
+
 @pytest.fixture
-def launched(tmp_path, monkeypatch):
+def controls(monkeypatch):
+    """Every control plane that is begun, where there are processors enough; the one that the agent gets is `given`."""
+    begun = []
+
+    def start(plan):
+        begun.append(Control(plan))
+        return begun[-1]
+
+    monkeypatch.setattr(early_control, "start", start)
+    monkeypatch.setattr(early_control, "is_worth_it", lambda with_fork_server: True)
+    return begun
+
+
+@pytest.fixture
+def launched(tmp_path, monkeypatch, controls):
     """Runs a command line up to the agent; answers its code, the servers begun, and the one that was kept."""
     (tmp_path / "train.py").write_text("")
     (tmp_path / "cfg.yaml").write_text("launcher:\n  preload: json\n")
@@ -44,6 +68,8 @@ def launched(tmp_path, monkeypatch):
 
     def run(settings, warm, early):
         given.append(warm)
+        if early is not None:
+            early.fate = "given"
         return 0
 
     monkeypatch.setattr(fork_server, "start", start)
@@ -82,6 +108,43 @@ def test_where_workers_are_executed_no_server_is_begun(launched, words):
 def test_a_server_that_nobody_claims_is_ended(launched, words):
     _, begun, kept = launched(*words)
     assert kept is None and [server.fate for server in begun] in ([], ["ended"])
+
+
+@pytest.mark.parametrize("words", [
+    ("train.py",),
+    ("--warm", "off", "train.py"),
+    ("--rdzv-id", "job7", "--max-restarts", "2", "train.py"),
+    ("--rdzv-endpoint", "127.0.0.1:7470", "--nnodes", "2", "--node-rank", "0", "train.py"),
+])  # fmt: skip
+def test_a_launcher_that_starts_the_control_plane_begins_it_at_once(launched, controls, words, monkeypatch):
+    given = []
+    monkeypatch.setattr(Control, "end", lambda self: given.append(self.fate))  # at the end of the command
+    assert launched(*words)[0] == 0
+    assert given == ["given"] and len(controls) == 1, "the agent gets the one that was begun"
+
+
+@pytest.mark.parametrize("words", [
+    ("--rdzv-endpoint", "127.0.0.1:1", "--rdzv-conf", "is_host=false", "--nnodes", "2", "--node-rank", "1", "train.py"),
+    ("--ft-cfg-path", "cfg.yaml", "train.py"),
+    ("--print-config", "train.py"),
+    ("none.py",),
+])  # fmt: skip
+def test_where_it_is_not_certain_that_one_is_wanted_none_is_begun(launched, controls, words):
+    launched(*words)
+    assert controls == []
+
+
+def test_a_control_plane_that_nobody_wants_is_ended(launched, controls):
+    assert launched("--state-dir", "/proc/none", "train.py")[0] == 2
+    assert [control.fate for control in controls] == ["ended"]
+
+
+def test_beside_a_fork_server_it_waits_where_processors_are_few(launched, controls, monkeypatch):
+    asked = []
+    monkeypatch.setattr(early_control, "is_worth_it", lambda with_fork_server: asked.append(with_fork_server))
+    launched("train.py")
+    launched("--warm", "off", "train.py")
+    assert asked == [True, False] and controls == []
 
 
 def test_a_refusal_ends_it_too(launched, capsys):
