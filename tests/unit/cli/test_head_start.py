@@ -1,4 +1,4 @@
-"""Fork server and control plane begin before the command line is parsed, and are kept only where they were asked for."""
+"""Fork server and control plane begin before the command line is parsed; kept is only what was asked for."""
 
 from __future__ import annotations
 
