@@ -9,6 +9,7 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import DownGoal, RunGoal
 from resurge_launcher.core.model import Rules, StoreOffer
 from resurge_launcher.core.muster_state import MusterEvict, MusterTell
+from resurge_launcher.core.replacement_state import ReplaceWorkers
 from resurge_launcher.core.step import LauncherMachine
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
@@ -161,15 +162,17 @@ class Launcher(SimProcess):
             case h.SpawnWorkers(run):
                 self.later(chance.uniform(0.005, 0.08), lambda: self._spawn(run))
             case h.SignalWorkers(generation, signal):
+                self.world.in_place.call_off(self, int(generation))
                 self._signal(int(generation), signal)
             case h.SweepStrays(generation):
+                self.world.in_place.call_off(self, int(generation))
                 self._sweep(int(generation))
             case h.ReserveStore() | h.ReadPages() | h.ReadMarker():
                 self._look_or_reserve(action)
             case h.WriteLease() | h.Fence() | h.WriteStop():
                 if mark(self.pages.setdefault(int(action.generation), Page()), action):
                     self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
-            case MusterTell() | MusterEvict():
+            case MusterTell() | MusterEvict() | ReplaceWorkers():
                 self.world.in_place.take(self, action)
             case h.TellFault() | OrderAbort():
                 self.ordered += [(self.world.now_s, action)] if isinstance(action, OrderAbort) else []

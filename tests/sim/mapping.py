@@ -9,6 +9,7 @@ from resurge_launcher.core import goals as lm
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core import muster_state as lms
 from resurge_launcher.core.abort_state import AbortNotice
+from resurge_launcher.core.replacement_state import Replacement, Replacing
 from resurge_libs.core.ids import Generation, IncidentId
 from resurge_libs.core.refusals import (
     AlreadyAttached,
@@ -20,6 +21,7 @@ from resurge_libs.core.refusals import (
 )
 from resurge_rendezvous.core import model as rm
 from resurge_rendezvous.core import muster_values as rms
+from resurge_rendezvous.core import replacement_values as rrv
 from tests.sim.timeline import Clock
 
 
@@ -66,12 +68,32 @@ def observed(seen: h.Observed, clock: Clock) -> rm.Observed:
         ),
         aborts=tuple(rm.AbortNotice(a.rank, a.number, a.phase, a.left_s) for a in seen.aborts),
         muster=None if seen.muster is None else _report(seen.muster),
+        replacements=tuple(_replacement(one, clock) for one in seen.replacements),
+    )
+
+
+def _replacement(one: Replacement, clock: Clock) -> rrv.ObservedReplacement:
+    return rrv.ObservedReplacement(
+        one.number,
+        one.rank,
+        one.iteration,
+        one.because,
+        clock.wall_of(one.lost_at),
+        rrv.ReplacementStage(one.stage.value),
+        one.lost_pid,
+        one.pid,
+        None if one.settled_at is None else clock.wall_of(one.settled_at),
+        one.sentence,
     )
 
 
 def _report(seen: lms.MusterReport) -> rms.MusterReport:
     acted = rms.MusterOrder(
-        seen.acted.number, rms.MusterKind(seen.acted.kind), seen.acted.iteration, seen.acted.members
+        seen.acted.number,
+        rms.MusterKind(seen.acted.kind),
+        seen.acted.iteration,
+        seen.acted.members,
+        is_anew=seen.acted.is_anew,
     )
     values = {item.name: getattr(seen, item.name) for item in fields(seen)}
     return rms.MusterReport(**{**values, "acted": acted})
@@ -80,6 +102,12 @@ def _report(seen: lms.MusterReport) -> rms.MusterReport:
 def desired(told: rm.Desired) -> h.DesiredReceived:
     """What rendezvous desires, as the launcher hears it."""
     return h.DesiredReceived(told.revision, _goal(told.goal), told.current_generation)
+
+
+def _order(order: rms.MusterOrder) -> lms.MusterOrder:
+    return lms.MusterOrder(
+        order.number, order.kind.value, order.iteration, order.members, order.sentence, order.is_anew
+    )
 
 
 def _goal(goal: rm.Goal) -> lm.Goal:
@@ -101,13 +129,9 @@ def _goal(goal: rm.Goal) -> lm.Goal:
                 store_is_served=goal.store_is_served,
                 stop=None if goal.stop is None else lm.StopOrder(lm.StopPhase(goal.stop.phase.value), goal.stop.step),
                 aborts=tuple(AbortNotice(a.rank, a.number, a.phase, a.left_s) for a in goal.aborts),
-                muster=lms.MusterOrder(
-                    goal.muster.number,
-                    goal.muster.kind.value,
-                    goal.muster.iteration,
-                    goal.muster.members,
-                    goal.muster.sentence,
-                ),
+                muster=None if goal.muster is None else _order(goal.muster),
+                in_place_refusal=goal.in_place_refusal,
+                replacing=Replacing(goal.replacing.granted, goal.replacing.refused_upto, goal.replacing.sentence),
             )
         case rm.Down():
             return lm.DownGoal(

@@ -132,7 +132,11 @@ class Training:
         process.started = True
         self.crowd.on_joined(process, host)
         self._say(process, host, MilestoneKind.WORKER_STARTED, None)
+        before = self.members.get(process.rank)
         self.members[process.rank] = (process, host)
+        if before is not None:  # it takes the place of one that was lost, and has its part of the start
+            process.milestones, process.step = list(before[0].milestones), before[0].step
+            return
         if len(self.members) == self.world_size and not self.broken:
             self._later(self.crowd.chance.uniform(0.05, self.habits.start_s), self._ready)
 

@@ -39,6 +39,7 @@ class Verbs(AskingVerbs, ControlVerbs, MachineVerbs):
             10.0,
             setup.on_lost_control,
             setup.on_excluded,
+            replaces=setup.habits.in_place,
             progress=self.spec(0).progress.source,
             reads_marker=setup.progress_by == "marker",
             page_interval_s=setup.page_interval_s,

@@ -162,6 +162,8 @@ class Mustered:
     """From the break of one iteration to the start of the next."""
     spans_nodes: bool = False
     """To join, where the world is on several nodes: this SDK meets the ranks of others through their store."""
+    replace_ms: int | None = None
+    """To join: so long a fresh process in the place of a lost rank is to be waited for. None: its SDK knows of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ def encode(frame: Frame) -> bytes:
     record["verb"] = frame.VERB
     if isinstance(frame, Mustered) and not frame.spans_nodes:
         del record["spans_nodes"]  # an older launcher takes no field that it does not know
+    if isinstance(frame, Mustered) and frame.replace_ms is None:
+        del record["replace_ms"]
     _parse(record)
     try:
         payload = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -302,7 +306,8 @@ def _mustered(speaker: Speaker, record: dict[str, Any]) -> Mustered:
     spans_nodes = record.get("spans_nodes", False)
     if not isinstance(spans_nodes, bool):
         raise FrameError(f"spans_nodes is {spans_nodes!r}, true or false is needed")
-    return Mustered(speaker, kind, iteration, _text(record, "sentence"), needed, limit_ms, spans_nodes)
+    replace_ms = _whole(record, "replace_ms") if record.get("replace_ms") is not None else None
+    return Mustered(speaker, kind, iteration, _text(record, "sentence"), needed, limit_ms, spans_nodes, replace_ms)
 
 
 def _whole(record: dict[str, Any], name: str) -> int:

@@ -29,6 +29,8 @@ class Answer:
     """The ranks that were started with and live, in their order."""
     number: int = 0
     """With a start: names it, where its ranks are on several nodes; else 0."""
+    is_anew: bool = False
+    """With a start: a fresh process takes part, and ranks are given as at the first start, from the initial order."""
 
     def encoded(self) -> bytes:
         """As it goes over the socket, its length before it."""
@@ -63,6 +65,7 @@ def _answer(payload: bytes) -> Answer:
         found = json.loads(payload)
         members = tuple(int(rank) for rank in found["members"])
         number = int(found.get("number", 0))
-        return Answer(str(found["kind"]), int(found["iteration"]), str(found["sentence"]), members, number)
+        is_anew = bool(found.get("is_anew", False))
+        return Answer(str(found["kind"]), int(found["iteration"]), str(found["sentence"]), members, number, is_anew)
     except (ValueError, KeyError, TypeError) as error:
         raise FrameError(f"the answer is none: {error!r}") from error

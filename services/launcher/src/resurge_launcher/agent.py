@@ -115,7 +115,7 @@ def _remove_own_files(settings: RunSettings) -> None:
         run_dir.rmdir()
 
 
-def _rules(settings: RunSettings, reads_marker: bool) -> m.Rules:
+def _rules(settings: RunSettings, reads_marker: bool, warms: bool) -> m.Rules:
     return m.Rules(
         limits=settings.limits,
         local_world_size=settings.nproc_per_node,
@@ -129,6 +129,7 @@ def _rules(settings: RunSettings, reads_marker: bool) -> m.Rules:
         drain_signals=frozenset(int(number) for number in settings.draining.signals),
         preempted_exit_code=settings.draining.exit_code,
         captures=settings.capture_stacks,
+        replaces=warms,
     )
 
 
@@ -184,7 +185,8 @@ class _Agent:
         self._gpus = GpuMemoryReader(sys.executable, visible, environ) if self._settings.reclaim else None
         await self._socket.start()
         self._effects = Effects(self._hands())
-        self._driver = Driver(LauncherMachine(_rules(self._settings, self._marker is not None)), self._effects.run)
+        rules = _rules(self._settings, self._marker is not None, self._warm is not None)
+        self._driver = Driver(LauncherMachine(rules), self._effects.run)
         self._handle_signals(loop)
         return await self._live()
 

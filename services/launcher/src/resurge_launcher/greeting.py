@@ -13,6 +13,8 @@ from resurge_launcher.settings import RunSettings
 from resurge_libs.rpc.progress import rules_to_proto
 from resurge_libs.rpc.restarts import restart_rules_to_proto
 
+IN_PLACE_VERSION = 1
+"""Of the orders to ranks that restart in place over several nodes that this launcher follows."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -36,6 +38,7 @@ def hello_of(settings: RunSettings, memory: NodeMemory, state: LauncherState, ad
         log_prefix=str(settings.logs.prefix) if settings.logs is not None else "",
         machine_id=settings.machine.value,
         is_machine_id_given=settings.machine.is_given,
+        in_place_version=IN_PLACE_VERSION,
     )
     if settings.infra_rank is not None:
         hello.infra_rank = settings.infra_rank

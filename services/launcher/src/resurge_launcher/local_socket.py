@@ -108,7 +108,8 @@ class LocalSocket:
     def order(self, order: OrderAbort | MusterTell) -> None:
         """Have all listeners of a generation abort, or tell those that restart in place; never waits for one."""
         if isinstance(order, MusterTell):
-            answer = Answer(order.kind, order.iteration, order.sentence[:TEXT_LIMIT], order.members, order.number)
+            sentence, is_anew = order.sentence[:TEXT_LIMIT], order.is_anew
+            answer = Answer(order.kind, order.iteration, sentence, order.members, order.number, is_anew)
             told = _written(self._mustered, order.generation, answer.encoded())
             log.event("mustered", generation=order.generation, what=order.kind, iteration=order.iteration, told=told)
             return
@@ -173,7 +174,8 @@ def _event_of(frame: News) -> WorkerNews:
         case Mustered():
             limit_s = frame.limit_ms / 1000
             said = (frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s, frame.spans_nodes)
-            return MusterHeard(generation, rank, *said)
+            replace_s, pid = (frame.replace_ms or 0) / 1000, frame.speaker.pid
+            return MusterHeard(generation, rank, *said, replace_s, frame.replace_ms is not None, pid)
 
 
 def _order_of(order: OrderAbort) -> Order:

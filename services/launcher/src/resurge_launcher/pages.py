@@ -66,6 +66,11 @@ class PageBook:
     def create(self, rank: Rank, local_rank: int) -> str:
         """A fresh page with the lease as it is; its path is for the worker's environment. Raises OSError."""
         path = page_path(self._directory, rank)
+        before = self._pages.pop(local_rank, None)
+        if before is not None:  # of a worker that has ended, and that another takes the place of
+            before[1].close()
+            before[2].close()
+            path.unlink(missing_ok=True)
         self._paths[local_rank] = str(path)
         cells = LauncherCells.create(path, generation=self.generation)
         cells.set_lease(self._lease_until_ns)

@@ -104,9 +104,15 @@ class StartFiles:
 
     # ------------------------------------------------------------------------------------------------------ logs
 
-    def _prepare_logs(self, run: RunGoal, then: Callable[[LogFiles], None]) -> None:
+    def prepare_again(self, run: RunGoal, ranks: Iterable[int], then: Callable[[LogFiles], None]) -> None:
+        """Call back in the loop with the files of a few ranks of a generation that runs."""
+        self._prepare_logs(run, then, tuple(ranks))
+
+    def _prepare_logs(
+        self, run: RunGoal, then: Callable[[LogFiles], None], only: tuple[int, ...] | None = None
+    ) -> None:
         root = self._log_root / str(run.attempt) / str(run.cycle)
-        ranks = range(run.base_rank, run.base_rank + self._local_world_size)
+        ranks = only or range(run.base_rank, run.base_rank + self._local_world_size)
 
         def work() -> LogFiles | OSError:
             try:

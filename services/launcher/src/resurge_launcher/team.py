@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -97,18 +97,42 @@ class Team:
 
         Those that were started before an error are in `pids`.
         """
-        commands: list[Command] = []
-        try:
-            for local_rank in range(self._shop.facts.local_world_size):
-                commands.append(self._command(local_rank))
+        with self._commands(range(self._shop.facts.local_world_size)) as commands:
             forked = fork(commands) if fork is not None else None
             for local_rank, command in enumerate(commands):
                 worker = WorkerProcess.start(command) if forked is None else forked[local_rank]
-                self._workers[local_rank] = worker
-                worker.watch(loop, partial(told.on_exit, local_rank))
-                worker.watch_death(loop, self.book.path_of(local_rank), partial(told.on_dying, local_rank))
-                with contextlib.suppress(OSError, NotImplementedError):  # then a hang is told of in fewer words
-                    self._probes[local_rank] = Probe(self.book.path_of(local_rank))
+                self._keep(loop, told, local_rank, worker)
+
+    def replace(
+        self, loop: asyncio.AbstractEventLoop, told: Told, fork: Forker, local_ranks: Sequence[int], files: LogFiles
+    ) -> bool:
+        """Fork these workers anew, all or none, in the places of those that are reaped; whether that was done.
+
+        Raises OSError.
+        """
+        assert all(self._workers[local_rank].status is not None for local_rank in local_ranks), "one of them lives"
+        self._unused = dict(files.descriptors)
+        with self._commands(local_ranks) as commands:
+            forked = fork(commands)
+            for local_rank, worker in zip(local_ranks, forked or (), strict=False):
+                self._keep(loop, told, local_rank, worker)
+        return forked is not None
+
+    def _keep(self, loop: asyncio.AbstractEventLoop, told: Told, local_rank: int, worker: WorkerProcess) -> None:
+        self._workers[local_rank] = worker
+        worker.watch(loop, partial(told.on_exit, local_rank))
+        worker.watch_death(loop, self.book.path_of(local_rank), partial(told.on_dying, local_rank))
+        with contextlib.suppress(OSError, NotImplementedError):  # then a hang is told of in fewer words
+            self._probes[local_rank] = Probe(self.book.path_of(local_rank))
+
+    @contextlib.contextmanager
+    def _commands(self, local_ranks: Sequence[int]) -> Iterator[list[Command]]:
+        """What starts these workers; their descriptors, and files that nobody took, are closed at the end."""
+        commands: list[Command] = []
+        try:
+            for local_rank in local_ranks:
+                commands.append(self._command(local_rank))
+            yield commands
         finally:
             for command in commands:
                 os.close(command.stdout)

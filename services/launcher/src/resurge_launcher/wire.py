@@ -15,7 +15,7 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.goals import DownGoal, ExitGoal, Goal, ParkGoal, RunGoal, StopOrder, StopPhase
-from resurge_launcher.wire_musters import order_of, report_to_proto
+from resurge_launcher.wire_musters import order_of, replacement_to_proto, replacing_of, report_to_proto
 from resurge_libs.core.end_cause import end_cause_named
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -112,6 +112,7 @@ def observed_to_proto(observed: h.Observed, times: Times) -> attach_pb2.Observed
         proto.progress.CopyFrom(_progress_to_proto(observed.progress))
     for notice in observed.aborts:
         proto.aborts.add(rank=notice.rank, number=notice.number, phase=notice.phase, left=duration(notice.left_s))
+    proto.replacements.extend(replacement_to_proto(one, times.stamp) for one in observed.replacements)
     if observed.muster is not None:
         proto.muster.CopyFrom(report_to_proto(observed.muster))
     if observed.draining != NOTHING_DRAINS:
@@ -242,6 +243,8 @@ def _run(run: attach_pb2.Run) -> RunGoal:
             for one in run.aborts
         ),
         muster=order_of(run.muster) if run.HasField("muster") else None,
+        in_place_refusal=run.in_place_refusal,
+        replacing=replacing_of(run.replacing) if run.HasField("replacing") else None,
     )
 
 

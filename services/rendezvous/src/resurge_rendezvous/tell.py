@@ -33,7 +33,14 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return _of_incident(what)
         case f.ProgressBaselineRead() | f.ProgressChecked() | f.RestartRefunded() | f.DrainOrdered() | f.StopAgreed():
             return _of_drain(what) if isinstance(what, f.DrainOrdered | f.StopAgreed) else _of_progress(what)
-        case f.RecoveryClosed() | f.RecoveryAmended() | f.SplitRuledOut() | f.NoRestartLatched():
+        case (
+            f.RecoveryClosed()
+            | f.RecoveryAmended()
+            | f.SplitRuledOut()
+            | f.NoRestartLatched()
+            | f.RankReplaced()
+            | f.ReplacementSettled()
+        ):
             return _of_recovery(what)
         case (
             f.NodeAdmitted()
@@ -92,6 +99,22 @@ def _of_progress(what: f.ProgressBaselineRead | f.ProgressChecked | f.RestartRef
             return "progress_checked", {"incident": incident, "sentence": told(check), "sdk_step": check.sdk_step}
 
 
+def _of_replacement(what: f.RankReplaced | f.ReplacementSettled) -> tuple[str, dict[str, Any]]:
+    match what:
+        case f.RankReplaced(one):
+            return "rank_replaced", {
+                "node": one.node,
+                "rank": one.rank,
+                "generation": one.generation,
+                "iteration": one.iteration,
+                "number": one.number,
+                "lost_pid": one.lost_pid,
+            }
+        case f.ReplacementSettled(node, generation, number, pid, _, sentence):
+            fields = {"node": node, "generation": generation, "number": number, "pid": pid or None}
+            return "replacement_settled", {**fields, "came": not sentence, "given_up": sentence or None}
+
+
 def _of_incident(
     what: f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.RestartCharged,
 ) -> tuple[str, dict[str, Any]]:
@@ -117,9 +140,18 @@ def _of_incident(
 
 
 def _of_recovery(
-    what: f.RecoveryClosed | f.RecoveryAmended | f.SplitRuledOut | f.NoRestartLatched,
+    what: (
+        f.RecoveryClosed
+        | f.RecoveryAmended
+        | f.SplitRuledOut
+        | f.NoRestartLatched
+        | f.RankReplaced
+        | f.ReplacementSettled
+    ),
 ) -> tuple[str, dict[str, Any]]:
     match what:
+        case f.RankReplaced() | f.ReplacementSettled():
+            return _of_replacement(what)
         case f.RecoveryClosed(record=record):
             return "recovery_closed", {
                 "incident": record.incident,

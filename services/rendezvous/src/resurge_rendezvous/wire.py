@@ -44,6 +44,7 @@ from resurge_rendezvous.wire_aborts import aborts_of
 from resurge_rendezvous.wire_drain import NO_DRAINING, draining_of
 from resurge_rendezvous.wire_musters import muster_of
 from resurge_rendezvous.wire_progress import progress_of
+from resurge_rendezvous.wire_replacements import replacements_of
 
 MAX_NAME_BYTES = 256
 MAX_PATH_BYTES = 4_096
@@ -129,6 +130,7 @@ def hello_of(observed: attach_pb2.Observed, limits: TimeLimits) -> Hello:
         address=hello.address,
         log_root=hello.log_root,
         log_prefix=hello.log_prefix,
+        in_place_version=hello.in_place_version,
         machine_id=hello.machine_id,
         is_id_given=hello.is_machine_id_given,
     )
@@ -242,6 +244,7 @@ def observed_of(observed: attach_pb2.Observed) -> Observed:
         draining=draining_of(observed.draining, wrong, f"{at}.draining") if "draining" in said else NO_DRAINING,
         aborts=aborts_of(observed.aborts, wrong, f"{at}.aborts") if "aborts" in said else (),
         muster=muster_of(observed, wrong, f"{at}.muster") if "muster" in said else None,
+        replacements=replacements_of(observed, wrong, at) if "replacements" in said else (),
     )
     wrong.check()
     return value

@@ -45,6 +45,8 @@ def muster_of(observed: attach_pb2.Observed, wrong: Violations, at: str) -> Must
         limit_s=report.limit.seconds + report.limit.nanos / 1e9,
         broken=report.broken[:MAX_SENTENCE_CHARACTERS],
         evicted=_ranks(report.evicted, MAX_LOCAL_RANKS, wrong, f"{at}.evicted"),
+        is_anew=report.is_anew,
+        can_renew=report.can_renew,
     )
 
 
@@ -56,6 +58,7 @@ def order_to_proto(order: MusterOrder) -> muster_pb2.MusterOrder:
         iteration=order.iteration,
         members=order.members,
         sentence=order.sentence,
+        is_anew=order.is_anew,
     )
 
 
@@ -66,7 +69,7 @@ def _order_of(order: muster_pb2.MusterOrder, wrong: Violations, at: str) -> Must
     if kind is None:
         wrong.add(f"{at}.kind", f"is {order.kind}; must be one of MusterKind")
     members = _ranks(order.members, MAX_MEMBERS, wrong, f"{at}.members")
-    return MusterOrder(order.number, kind or MusterKind.NOTHING, order.iteration, members)
+    return MusterOrder(order.number, kind or MusterKind.NOTHING, order.iteration, members, is_anew=order.is_anew)
 
 
 def _ranks(ranks: Sequence[int], most: int, wrong: Violations, at: str) -> tuple[Rank, ...]:

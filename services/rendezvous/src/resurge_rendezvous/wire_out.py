@@ -40,6 +40,7 @@ from resurge_rendezvous.core.model import (
 from resurge_rendezvous.wire import STOP_ACTIONS
 from resurge_rendezvous.wire_machines import exclusion_to_proto, node_to_proto
 from resurge_rendezvous.wire_musters import order_to_proto
+from resurge_rendezvous.wire_replacements import replacing_to_proto
 from resurge_rendezvous.wire_times import duration, timestamp
 
 MAX_FAULTS_TOLD = 1_024
@@ -139,7 +140,9 @@ def _run(run: Run) -> attach_pb2.Run:
             abort_pb2.AbortNotice(rank=one.rank, number=one.number, phase=one.phase, left=duration(one.left_s))
             for one in run.aborts
         ],
-        muster=order_to_proto(run.muster),
+        muster=order_to_proto(run.muster) if run.muster is not None else None,
+        in_place_refusal=run.in_place_refusal,
+        replacing=replacing_to_proto(run.replacing),
     )
 
 

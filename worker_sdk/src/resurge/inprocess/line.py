@@ -39,11 +39,17 @@ class Line:
         self._socket.settimeout(None)
         threading.Thread(target=self._hear, name="resurge-inprocess", daemon=True).start()
 
-    def join(self, iteration: int, min_world: int, limit_s: float) -> None:
-        """This rank is ready for the iteration."""
-        limit_ms = round(1000 * limit_s)
-        spans_nodes = self._spans_nodes
-        joins = Mustered(self._speaker, JOIN, iteration, needed=min_world, limit_ms=limit_ms, spans_nodes=spans_nodes)
+    def join(self, iteration: int, min_world: int, limit_s: float, replace_s: float) -> None:
+        """This rank is ready for the iteration; one that takes a lost one's place says 0, whatever is gathered for."""
+        joins = Mustered(
+            self._speaker,
+            JOIN,
+            iteration,
+            needed=min_world,
+            limit_ms=round(1000 * limit_s),
+            spans_nodes=self._spans_nodes,
+            replace_ms=round(1000 * replace_s),
+        )
         self._say(joins)
 
     def broken(self, iteration: int, sentence: str) -> None:
@@ -62,8 +68,8 @@ class Line:
         """This rank has finished the iteration, one of so many that are to."""
         self._say(Mustered(self._speaker, DONE, iteration, needed=needed))
 
-    def answer_to(self, iteration: int, kinds: tuple[str, ...], limit_s: float | None = None) -> Answer:
-        """The first answer about the iteration of one of these kinds. Raises LineLost, TimeoutError."""
+    def answer_to(self, iteration: int | None, kinds: tuple[str, ...], limit_s: float | None = None) -> Answer:
+        """The first answer about the iteration, or any, of one of these kinds. Raises LineLost, TimeoutError."""
         until = None if limit_s is None else time.monotonic() + limit_s
         with self._changed:
             while True:
@@ -88,8 +94,8 @@ class Line:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _found(self, iteration: int, kinds: tuple[str, ...]) -> Answer | None:
-        return next((a for a in self._answers if a.iteration == iteration and a.kind in kinds), None)
+    def _found(self, iteration: int | None, kinds: tuple[str, ...]) -> Answer | None:
+        return next((a for a in self._answers if iteration in (a.iteration, None) and a.kind in kinds), None)
 
     def _say(self, frame: Mustered) -> None:
         try:

@@ -108,6 +108,9 @@ class Wrapper:
     """Raises where this rank can go on no more."""
     limit_s: float = 15.0
     """From a fault to the next start; then the launcher restarts."""
+    replace_limit_s: float = 10.0
+    """So long, within `limit_s`, the next start waits for a fresh process in the place of a lost rank, where the
+    launcher keeps a fork server; then the others go on without it. 0: always without."""
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R | None]:
         """The function, restarted in place; None on a rank that ends in reserve."""
@@ -153,7 +156,9 @@ class _Run:
             if answer.kind == REFUSED:
                 _log.warning("resurge: no restart in place: %s", answer.sentence)
                 return self._alone()
-            self._order = self._plan.assign(self._order, answer.members, self._plan.active_world_size or 0)
+            iteration = answer.iteration  # one that takes a lost one's place comes to a later one than the first
+            before = list(range(self._told.world_size)) if answer.is_anew else self._order
+            self._order = self._plan.assign(before, answer.members, self._plan.active_world_size or 0)
             is_over, result, last_error = self._once(line, iteration, answer.number)
             self._let_go(last_error, is_over)
             if is_over:
@@ -167,8 +172,8 @@ class _Run:
         """The launcher's answer; one that closes the line at the first word knows nothing of restarts in place."""
         try:
             with session().resting():
-                line.join(iteration, self._plan.min_world_size, self._plan.limit_s)
-                return line.answer_to(iteration, (START, REFUSED))
+                line.join(iteration, self._plan.min_world_size, self._plan.limit_s, self._plan.replace_limit_s)
+                return line.answer_to(iteration or None, (START, REFUSED))
         except LineLost as error:
             if iteration:
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from resurge_launcher.core import aborts, crashes, hangs, musters, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, hangs, musters, notices, reclaiming, replacing, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -42,6 +42,8 @@ from resurge_launcher.core.model import (
 )
 from resurge_launcher.core.muster_state import MusterHeard
 from resurge_launcher.core.observe import crew_of, teardown_of
+from resurge_launcher.core.replaced import replaced, with_crew
+from resurge_launcher.core.replacement_state import FromForkServer, ReplaceDone, ReplaceFailed
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
@@ -69,7 +71,7 @@ def absorb(state: LauncherState, event: h.Event, rules: Rules, now: Instant) -> 
             return _tick(state, rules, now)
         case h.BeatAcked() | h.DesiredReceived() | h.StreamUp() | h.StreamLost() | h.Refused():
             return _from_rendezvous(state, event, rules, now)
-        case h.SpawnDone() | h.SpawnFailed():
+        case h.SpawnDone() | h.SpawnFailed() | ReplaceDone() | ReplaceFailed():
             return _spawned(state, event, now)
         case h.WorkerExited():
             return _exited(state, event, now)
@@ -172,7 +174,9 @@ def _refused(state: LauncherState, event: h.Refused) -> Outcome:
     return replace(state, goal=EndGoal(code, event.because)), actions, event.because
 
 
-def _spawned(state: LauncherState, event: h.SpawnDone | h.SpawnFailed, now: Instant) -> Outcome:
+def _spawned(state: LauncherState, event: h.SpawnDone | h.SpawnFailed | FromForkServer, now: Instant) -> Outcome:
+    if isinstance(event, FromForkServer):
+        return replaced(state, event, now)
     crew = crew_of(state.phase)
     if crew is None or crew.generation != event.generation or isinstance(state.phase, Delayed):
         return _late(state, f"generation {event.generation} was not ordered or is over")
@@ -228,34 +232,15 @@ def _dying(state: LauncherState, end: h.WorkerExited, now: Instant) -> Outcome:
 
 def _bereaved(state: LauncherState, crew: Crew, record: ExitRecord, now: Instant) -> Outcome:
     """A worker has ended that the others go on without."""
-    because = musters.why_evicted(crew, record.rank) or crews.end_of(record)
-    is_news = crew.muster is not None and record.rank not in crew.muster.lost
-    crew, told = musters.bereaved(crashes.harmless(crew, record.rank), record.rank, because.sentence, now)
-    tell = h.TellFault(crew.generation, because, record.rank, record)
-    return replace(state, phase=Running(crew)), (*told, *((tell,) if is_news else ())), because
-
-
-def with_crew(state: LauncherState, crew: Crew, now: Instant) -> tuple[LauncherState, tuple[h.Action, ...]]:
-    """The state with its present crew replaced; a teardown goes on from there."""
-    match state.phase:
-        case Running():
-            return replace(state, phase=Running(crew)), ()
-        case Starting() | Delayed():
-            return replace(state, phase=replace(state.phase, crew=crew)), ()
-        case TearingDown(teardown) | Stuck(teardown) | Leaving(teardown) | Exiting(teardown):
-            teardown, actions = teardowns.workers_changed(teardown, crew, now)
-            return replace(state, phase=replace(state.phase, teardown=teardown)), actions
-        case Ready() | Finished() | Exited():
-            return state, ()
-        case _:
-            assert_never(state.phase)
+    crew, actions, because = replacing.bereaved(crew, record, now)
+    return replace(state, phase=Running(crew)), actions, because
 
 
 def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant) -> Outcome:
     if isinstance(event, GuardFired):
         return aborts.fired(state, event, now)
     if isinstance(event, MusterHeard):
-        return musters.heard(state, event, now)
+        return musters.heard(state, event, rules, now)
     if isinstance(event, (LoopCrashed, CrashSpared)):
         return crashes.heard(state, event)
     if isinstance(event, h.PagesRead):
@@ -375,7 +360,7 @@ def _tick(state: LauncherState, rules: Rules, now: Instant) -> Outcome:
     match state.phase:
         case Running(crew):
             before = crew
-            crew, actions = musters.overdue(crashes.over(aborts.over(crew, now), now), now)
+            crew, actions = replacing.overdue(crashes.over(aborts.over(crew, now), now), now)
             looks_until = hangs.due_at(crew)
             if looks_until is not None and now >= looks_until:
                 crew, more = musters.hung(crew, hangs.concluded(crew, (), state.control.held_since, now), now)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.muster_state import MusterOrder
+from resurge_launcher.core.replacement_state import Replacing
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId
 from resurge_libs.core.reasons import Because
@@ -56,6 +57,10 @@ class RunGoal:
     aborts: tuple[AbortNotice, ...] = ()
     muster: MusterOrder | None = None
     """None: rendezvous does not gather ranks that restart in place."""
+    in_place_refusal: str = ""
+    """Why it does not, in this generation."""
+    replacing: Replacing | None = None
+    """None: rendezvous grants no fresh processes in the places of lost ranks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from resurge_launcher.core.model import (
     Span,
     StoreOffer,
 )
-from resurge_launcher.core.muster_state import MusterEvict, MusterHeard, MusterReport, MusterTell
+from resurge_launcher.core.muster_state import ForRanks, MusterHeard, MusterReport
 from resurge_launcher.core.reclaim import GpuReading, Reclaim
+from resurge_launcher.core.replacement_state import FromForkServer, Replacement
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
@@ -198,6 +199,7 @@ Event = (
     | LoopCrashed
     | MusterHeard
     | CrashSpared
+    | FromForkServer
 )
 
 # ----------------------------------------------------------------------------------------------------- actions
@@ -365,6 +367,7 @@ class Observed:
     draining: Draining = Draining()
     aborts: tuple[AbortNotice, ...] = ()
     muster: MusterReport | None = None
+    replacements: tuple[Replacement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +396,5 @@ Action = (
     | ExitWith
     | SendObserved
     | OrderAbort
-    | MusterTell
-    | MusterEvict
+    | ForRanks
 )

@@ -64,6 +64,8 @@ class Rules:
     progress: ProgressSource = ProgressSource.NONE
     reads_marker: bool = False
     """A checkpoint marker was named, to be counted or to be shown."""
+    replaces: bool = False
+    """A fork server is kept: a rank that is lost while it restarts in place may get a fresh process."""
     captures: Captures | None = None
     """When stacks are taken of workers that hang; None: they are ended without a look at them."""
 

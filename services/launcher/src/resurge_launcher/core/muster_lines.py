@@ -10,6 +10,7 @@ Rules, in prose:
 
 from __future__ import annotations
 
+from resurge_launcher.core import replacements
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import Alive, Awaited, Crew, Fault, LauncherState
 from resurge_launcher.core.muster_state import Muster, MusterOrder, MusterReport, MusterTell
@@ -24,7 +25,8 @@ def report(crew: Crew) -> MusterReport | None:
     muster = crew.muster
     if muster is None or muster.acted is None:
         return None
-    living = tuple(w.rank for w in crew.workers if isinstance(w.state, Alive | Awaited))
+    alive = {w.rank for w in crew.workers if isinstance(w.state, Alive | Awaited)}
+    living = tuple(sorted(alive | replacements.ranks_awaited(muster)))
     return MusterReport(
         acted=replace(muster.acted, sentence=""),
         iteration=muster.iteration,
@@ -37,7 +39,9 @@ def report(crew: Crew) -> MusterReport | None:
         min_world=muster.min_world,
         limit_s=muster.limit_s,
         broken=muster.broken,
-        evicted=tuple(rank for rank, _ in muster.evicted if rank in living),
+        evicted=tuple(rank for rank, _ in muster.evicted if rank in alive),
+        is_anew=muster.is_anew,
+        can_renew=muster.can_renew,
     )
 
 
@@ -88,9 +92,11 @@ def _started(crew: Crew, order: MusterOrder, now: Instant) -> Told:
         until=None,
         members=order.members,
         broken="",
+        is_anew=False,
     )
     crew = replace(crew, muster=started)
     tell = MusterTell(crew.generation, START, order.iteration, members=order.members, number=order.number)
+    tell = replace(tell, is_anew=order.is_anew)
     gone = [rank for rank in started.lost if rank in order.members]
     if not gone:
         return crew, (tell,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from resurge_launcher.core.replacement_state import Replacement, ReplaceWorkers
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because
@@ -20,6 +21,8 @@ class MusterOrder:
     members: tuple[Rank, ...] = ()
     """Of the start, also of the one that is broken or over: who takes part, on all nodes."""
     sentence: str = ""
+    is_anew: bool = False
+    """Of the start, and after it: a fresh process takes part, and ranks are given from the initial order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,10 @@ class MusterReport:
     broken: str
     evicted: tuple[Rank, ...] = ()
     """Those that are ended, as they cannot follow, and still live."""
+    is_anew: bool = False
+    """A fresh process is among those that have joined."""
+    can_renew: bool = False
+    """The SDK of all ranks here knows what that means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,13 @@ class Muster:
     """Of the last start, on all nodes."""
     broken: str = ""
     """What broke the iteration before, where that was here."""
+    replace_s: float = 0.0
+    """So long a fresh process in the place of a lost rank is waited for; 0: there is none."""
+    can_renew: bool = False
+    """The SDK of all ranks knows of fresh processes."""
+    replacements: tuple[Replacement, ...] = ()
+    is_anew: bool = False
+    """A fresh process has joined the iteration gathered for."""
 
     @property
     def is_gathering(self) -> bool:
@@ -91,6 +105,12 @@ class MusterHeard:
     limit_s: float = 0.0
     spans_nodes: bool = True
     """To join: its SDK meets the ranks of other nodes."""
+    replace_s: float = 0.0
+    """To join: so long a fresh process in the place of a lost rank is to be waited for."""
+    can_renew: bool = False
+    """To join: its SDK knows of fresh processes."""
+    pid: int = 0
+    """Who says it; 0 where that does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +124,8 @@ class MusterTell:
     members: tuple[Rank, ...] = ()
     number: int = 0
     """Of the order that it follows; 0 where the ranks of one node are alone."""
+    is_anew: bool = False
+    """With a start: a fresh process takes part, and ranks are given from the initial order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +134,7 @@ class MusterEvict:
 
     generation: Generation
     local_ranks: tuple[int, ...]
+
+
+ForRanks = MusterTell | MusterEvict | ReplaceWorkers
+"""What is done for ranks that restart in place."""

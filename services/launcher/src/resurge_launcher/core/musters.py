@@ -14,12 +14,14 @@ Rules, in prose:
 6. Ranks that are lost or in reserve count as having reached what all others have: nobody waits for their start.
 7. A silence breaks an iteration: whoever merely waited comes to the next one. Who clearly cannot (stopped, the GIL
    held) is ended at once; it has as long to end as others have to come. Until then nobody is judged by silence.
+8. Where a fresh process is to take the place of a rank that was lost, it is waited for (replacing.py).
 """
 
 from __future__ import annotations
 
+from resurge_launcher.core import replacements
 from resurge_launcher.core.happenings import Action
-from resurge_launcher.core.model import Alive, Awaited, Crew, ExitRecord, Fault, LauncherState, Running
+from resurge_launcher.core.model import Alive, Awaited, Crew, ExitRecord, Fault, LauncherState, Rules, Running
 from resurge_launcher.core.muster_state import Muster, MusterEvict, MusterHeard, MusterOrder, MusterTell
 from resurge_launcher.core.readings import Milestone, MilestoneKind
 from resurge_libs.core.ids import Rank
@@ -37,8 +39,10 @@ Told = tuple[Crew, tuple[MusterTell, ...]]
 Done = tuple[Crew, tuple[Action, ...]]
 
 
-def heard(state: LauncherState, event: MusterHeard, now: Instant) -> Outcome:
+def heard(state: LauncherState, event: MusterHeard, rules: Rules, now: Instant) -> Outcome:
     """A rank of the running generation has spoken."""
+    if not rules.replaces:
+        event = replace(event, replace_s=0.0)
     if not isinstance(state.phase, Running) or state.phase.crew.generation != event.generation:
         return state, (), Because(Reason.LATE_EVENT_IGNORED, f"rank {event.rank} of an old generation")
     crew, actions = _taken(state.phase.crew, event, now)
@@ -62,18 +66,30 @@ def _taken(crew: Crew, event: MusterHeard, now: Instant) -> Told:
 
 def _joined(crew: Crew, event: MusterHeard, now: Instant) -> Told:
     muster = crew.muster
+    if (newcomer := replacements.coming(muster, event.rank)) is not None and muster is not None:
+        if muster.is_running or event.pid not in (0, newcomer.pid):
+            return crew, ()
+        return gathered(crew, replacements.came(muster, newcomer, now))
+    if muster is not None and event.rank in muster.lost:
+        return crew, ()  # the last words of one that has ended, or of one that is ended
     if muster is None and (sentence := _why_refused(crew, event)):
         return crew, (MusterTell(crew.generation, REFUSED, event.iteration, sentence),)
     if muster is None or muster.is_over:
         limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)
         lost = muster.lost if muster is not None else ()
         acted = muster.acted if muster is not None else MusterOrder() if _is_spread(crew) else None
-        muster = Muster(event.iteration, max(1, event.needed), limit_s, lost=lost, acted=acted)
+        known = muster.replacements if muster is not None else ()
+        muster = Muster(event.iteration, max(1, event.needed), limit_s, lost=lost, acted=acted, replacements=known)
+        replace_s = min(max(event.replace_s, 0.0), LIMIT_MOST_S)
+        muster = replace(muster, replace_s=replace_s, can_renew=event.can_renew)
         if not _can_suffice(crew, muster):
             muster = replace(muster, until=after(now, limit_s))
     if event.iteration != muster.iteration or muster.is_running:
         return crew, ()
-    return _gathered(crew, replace(muster, joined=muster.joined | {event.rank}))
+    renews = muster.can_renew and event.can_renew
+    replace_s = min(muster.replace_s, event.replace_s) if renews else 0.0
+    joined = muster.joined | {event.rank}
+    return gathered(crew, replace(muster, joined=joined, can_renew=renews, replace_s=replace_s))
 
 
 def _is_spread(crew: Crew) -> bool:
@@ -86,7 +102,8 @@ def _why_refused(crew: Crew, event: MusterHeard) -> str:
     if not _is_spread(crew):
         return ""
     if crew.run.muster is None:
-        return "the world is on several nodes, and the rendezvous service does not gather ranks"
+        why = crew.run.in_place_refusal or "the rendezvous service does not gather ranks"
+        return f"the world is on several nodes, and {why}"
     if not crew.run.store_is_served:
         return "the world is on several nodes, and rank 0 would serve their store: leave --warm on"
     if not event.spans_nodes:
@@ -94,15 +111,17 @@ def _why_refused(crew: Crew, event: MusterHeard) -> str:
     return ""
 
 
-def _gathered(crew: Crew, muster: Muster) -> Told:
-    if muster.acted is not None:
+def gathered(crew: Crew, muster: Muster) -> Told:
+    """The crew with the muster; what is gathered for starts here when all have come, on one node."""
+    if muster.acted is not None or muster.is_running or muster.is_over or replacements.awaited(muster):
         return replace(crew, muster=muster), ()
     living = tuple(worker.rank for worker in crew.workers if isinstance(worker.state, Alive))
     all_started = not any(isinstance(worker.state, Awaited) for worker in crew.workers)
     if not all_started or not _can_suffice(crew, muster) or not muster.joined.issuperset(living):
         return replace(crew, muster=muster), ()
     started = replace(muster, joined=frozenset(), done=frozenset(), reserve=frozenset(), is_running=True, until=None)
-    tell = MusterTell(crew.generation, START, muster.iteration, members=living)
+    started = replace(started, is_anew=False)
+    tell = MusterTell(crew.generation, START, muster.iteration, members=living, is_anew=muster.is_anew)
     return replace(crew, muster=started), (tell,)
 
 
@@ -119,7 +138,7 @@ def finished(crew: Crew) -> Told:
     muster = crew.muster
     if muster is None or muster.is_running or muster.is_over or not muster.joined:
         return crew, ()
-    return _gathered(crew, muster)
+    return gathered(crew, muster)
 
 
 def _aborted(crew: Crew, event: MusterHeard) -> Crew:
@@ -183,13 +202,24 @@ def forgiven(crew: Crew, record: ExitRecord) -> ExitRecord:
     if muster is None or muster.is_over or record.succeeded or record.ended_by_launcher:
         return record
     is_under_way = muster.is_running or muster.until is not None
-    return replace(record, forgiven=True) if is_under_way and _is_enough(crew, muster, {record.rank}) else record
+    goes_on = _can_lose(crew, muster, {record.rank}) or replacements.coming(muster, record.rank) is not None
+    return replace(record, forgiven=True) if is_under_way and goes_on else record
 
 
-def _is_enough(crew: Crew, muster: Muster, without: set[Rank]) -> bool:
-    """Whether those that are left without these can go on: some of them are on this node, and enough in all."""
-    here = sum(isinstance(worker.state, Alive) and worker.rank not in without for worker in crew.workers)
-    left = here if muster.acted is None else len(set(muster.members) - set(muster.lost) - without)
+def _can_lose(crew: Crew, muster: Muster, ranks: set[Rank]) -> bool:
+    """Whether the others can go on without these, or with fresh processes in their places."""
+    return is_enough(crew, muster, ranks) or replacements.are_possible(crew, muster)
+
+
+def is_enough(crew: Crew, muster: Muster, without: set[Rank]) -> bool:
+    """Whether those that are left without these can go on: some of them are on this node, and enough in all.
+
+    Fresh processes that are waited for are counted.
+    """
+    coming = replacements.ranks_awaited(muster) - without
+    living = {worker.rank for worker in crew.workers if isinstance(worker.state, Alive)}
+    here = len((living - without) | coming)
+    left = here if muster.acted is None else len((set(muster.members) - set(muster.lost) - without) | coming)
     return here > 0 and left >= muster.min_world
 
 
@@ -198,12 +228,12 @@ def bereaved(crew: Crew, rank: Rank, sentence: str, now: Instant) -> Told:
     muster = crew.muster
     assert muster is not None, "an end is forgiven for the sake of a muster only"
     if rank in muster.lost:
-        return crew, ()
+        return gathered(crew, muster)
     crew = replace(crew, muster=replace(muster, lost=(*muster.lost, rank), joined=muster.joined - {rank}))
     if muster.is_running:
         return broken(crew, muster.iteration, sentence, now)
     assert crew.muster is not None
-    return _gathered(crew, crew.muster)
+    return gathered(crew, crew.muster)
 
 
 def due_at(crew: Crew) -> Instant | None:
@@ -227,8 +257,8 @@ def overdue(crew: Crew, now: Instant) -> Done:
         return replace(crew, muster=replace(muster, until=until)), ()
     rank = min(missing, default=None)
     because = Because(Reason.WORKER_HUNG, _too_late(muster, rank, known))
-    if missing and known.isdisjoint(missing) and _is_enough(crew, muster, set(missing)):
-        return _evicted(crew, muster, missing, because, now)
+    if missing and known.isdisjoint(missing) and _can_lose(crew, muster, set(missing)):
+        return evicted(crew, muster, missing, because, now)
     fault = Fault(because, due, rank)
     return replace(crew, muster=replace(muster, until=None, is_over=True), faults=(*crew.faults, fault)), ()
 
@@ -241,7 +271,8 @@ def _too_late(muster: Muster, rank: Rank | None, evicted: set[Rank]) -> str:
     return f"{who} not come to iteration {muster.iteration} in place within {muster.limit_s:g} s{end}"
 
 
-def _evicted(crew: Crew, muster: Muster, ranks: list[Rank], because: Because, now: Instant) -> Done:
+def evicted(crew: Crew, muster: Muster, ranks: list[Rank], because: Because, now: Instant) -> Done:
+    """The crew in which ranks are ended that cannot follow."""
     evicted = (*muster.evicted, *((rank, because) for rank in ranks))
     local = tuple(worker.local_rank for worker in crew.workers if worker.rank in ranks)
     crew = replace(crew, muster=replace(muster, evicted=evicted, until=after(now, muster.limit_s)))
@@ -270,8 +301,8 @@ def hung(before: Crew, crew: Crew, now: Instant, looks: tuple[Action, ...] = ())
     if muster.is_gathering:
         return spared, ()
     unable = [fault.rank for fault in fresh if fault.because.code in UNABLE and fault.rank is not None]
-    if not muster.is_running or (unable and not _is_enough(crew, muster, set(unable))):
+    if not muster.is_running or (unable and not _can_lose(crew, muster, set(unable))):
         return crew, ()
     if unable:
-        return _evicted(spared, muster, unable, fresh[0].because, now)
+        return evicted(spared, muster, unable, fresh[0].because, now)
     return broken(spared, muster.iteration, fresh[0].because.sentence, now)

@@ -53,6 +53,7 @@ def observe(state: LauncherState) -> Observed:
         draining=stops.draining(state, crew),
         aborts=aborts.observed(crew) if crew is not None else (),
         muster=muster_lines.report(crew) if crew is not None and node_phase is NodePhase.RUNNING else None,
+        replacements=crew.muster.replacements if crew is not None and crew.muster is not None else (),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from signal import SIGTERM
 from typing import assert_never
 
-from resurge_launcher.core import aborts, hangs, muster_lines, notices, reclaiming, stops
+from resurge_launcher.core import aborts, hangs, muster_lines, notices, reclaiming, replacements, replacing, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -127,7 +127,7 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
     if cut_off is not None and not isinstance(state.phase, Finished):
         crew = replace(crew, faults=(*crew.faults, Fault(cut_off, now)))
         return _tear_down(state, crew, cut_off, fault_ladder(rules.limits.fault_grace_s), now)
-    all_ended = crew.all_ended
+    all_ended, is_replacing = crew.all_ended, bool(replacements.awaited(crew.muster))
     match state.phase:
         case Delayed(_, _, spawn_at) if now >= spawn_at and not reclaiming.holds_back(state):
             reason = Because(Reason.STARTED, f"workers of generation {crew.generation} are being started")
@@ -140,9 +140,9 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
                 actions,
                 reason,
             )
-        case Running() if not all_ended and (passed_on := _passed_on(state, crew, now)) is not None:
+        case Running() if (not all_ended or is_replacing) and (passed_on := _passed_on(state, crew, now)) is not None:
             return passed_on
-        case Running() if all_ended:
+        case Running() if all_ended and not is_replacing:
             reason = Because(Reason.FINISHED, f"all {len(crew.workers)} workers of this node ended with 0")
             return replace(state, phase=Finished(crew), pages_at=None), (), reason
         case _:
@@ -157,6 +157,9 @@ def _passed_on(state: LauncherState, crew: Crew, now: Instant) -> Move | None:
     if (mustered := muster_lines.followed(state, crew, now)) is not None:
         reason = Because(Reason.OBSERVED, "rendezvous orders the ranks that restart in place")
         return replace(state, phase=Running(mustered[0])), mustered[1], reason
+    if (replaced := replacing.followed(state, crew, now)) is not None:
+        reason = Because(Reason.OBSERVED, "a fresh process takes the place of a rank, or none does")
+        return replace(state, phase=Running(replaced[0])), replaced[1], reason
     return None
 
 

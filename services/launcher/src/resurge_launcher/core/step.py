@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from resurge_launcher.core import aborts, crashes, hangs, musters, notices, reclaiming, stops
+from resurge_launcher.core import aborts, crashes, hangs, notices, reclaiming, replacing, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -103,8 +103,8 @@ class LauncherMachine:
                 skew = crews.skew_at(crew, limits.finish_skew_limit_s)
                 alone_at = stops.alone_at(state, crew, self.rules)
                 cut_off_at = controls.stop_at(state.control, crew, self.rules)
-                news_at = earliest(aborts.due_at(crew), crashes.due_at(crew), hangs.due_at(crew), musters.due_at(crew))
-                return earliest(state.pages_at, skew, cut_off_at, alone_at, news_at)
+                news_at = earliest(aborts.due_at(crew), crashes.due_at(crew), hangs.due_at(crew))
+                return earliest(state.pages_at, skew, cut_off_at, alone_at, news_at, replacing.due_at(crew))
             case Ready() | Finished() | Stuck() | Exited():
                 return None
             case Starting(crew):

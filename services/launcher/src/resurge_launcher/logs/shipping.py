@@ -11,7 +11,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -85,14 +85,14 @@ class LogShipping:
 
     # --- workers ---
 
-    def prepare(self, run: RunGoal, ranks: range, then: Callable[[], None]) -> None:
+    def prepare(self, run: RunGoal, ranks: Iterable[int], then: Callable[[], None]) -> None:
         """Have a place ready for all that these ranks print, once the last words of those before them are in their
         file; then call back, in bounded time whatever the disks do."""
         loop = asyncio.get_running_loop()
         self._preparing = loop.create_task(self._prepare(run, ranks))
         self._preparing.add_done_callback(lambda task: None if task.cancelled() else then())
 
-    async def _prepare(self, run: RunGoal, ranks: range) -> None:
+    async def _prepare(self, run: RunGoal, ranks: Iterable[int]) -> None:
         self.nudge()
         try:
             await self._places.prepare([self._note_of(run, rank) for rank in ranks])

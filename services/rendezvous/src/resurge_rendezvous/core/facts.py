@@ -28,6 +28,7 @@ from resurge_rendezvous.core.job import (
     TerminalDecision,
 )
 from resurge_rendezvous.core.nodes import Exclusion, NodeEntry, Offence
+from resurge_rendezvous.core.replacement_values import ReplacedRank
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
 
 
@@ -165,6 +166,25 @@ class RestartCharged:
     incident: IncidentId
     round: int
     cause: FaultCause = FaultCause.OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class RankReplaced:
+    """A fresh process is granted in the place of a rank that was lost while ranks restart in place: a restart spent."""
+
+    replaced: ReplacedRank
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementSettled:
+    """It came, or was given up for the reason that the sentence says."""
+
+    node: NodeId
+    generation: Generation
+    number: int
+    pid: int
+    at: Wall
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +349,8 @@ Fact = (
     | ProgressChecked
     | SplitRuledOut
     | RestartCharged
+    | RankReplaced
+    | ReplacementSettled
     | RestartRefunded
     | RoundClosed
     | MilestoneKnown

@@ -15,7 +15,7 @@ from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.values import replace
-from resurge_rendezvous.core import exclusions
+from resurge_rendezvous.core import exclusions, replaced
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.job import (
@@ -74,7 +74,7 @@ def evolve(job: Job, fact: f.Fact) -> Job:
         case f.RecoveryAmended(incident, spans):
             amended = (replace(r, spans=r.spans + spans) if r.incident == incident else r for r in job.records)
             return replace(job, records=tuple(amended))
-        case f.RestartCharged() | f.RestartRefunded():
+        case f.RestartCharged() | f.RestartRefunded() | f.RankReplaced() | f.ReplacementSettled():
             return _counted(job, fact)
         case f.NoRestartLatched() | f.RecommendationRecorded() | f.MilestoneKnown() | f.ProgressBaselineRead():
             return _learned(job, fact)
@@ -95,7 +95,10 @@ def _call(job: Job, fact: f.StoreWritten | f.RequestAnswered) -> Job:
             return replace(job, answers=_within_bounds((*job.answers, Answered(request, answer))))
 
 
-def _counted(job: Job, fact: f.RestartCharged | f.RestartRefunded) -> Job:
+_Counted = f.RestartCharged | f.RestartRefunded | f.RankReplaced | f.ReplacementSettled
+
+
+def _counted(job: Job, fact: _Counted) -> Job:
     match fact:
         case f.RestartCharged(incident, number, cause):
             known = {(charge.incident, charge.round) for charge in job.charges}
@@ -103,6 +106,11 @@ def _counted(job: Job, fact: f.RestartCharged | f.RestartRefunded) -> Job:
             return with_charge(job, Charge(incident, number, cause))
         case f.RestartRefunded(at):
             return with_refund(job, at)
+        case f.RankReplaced(one):
+            _expect(replaced.known(job, one.generation, one.node, one.number) is None, job, fact)
+            return replaced.granted(job, one)
+        case f.ReplacementSettled(node, generation, number, pid, at, sentence):
+            return replaced.settled(job, (generation, node, number), pid, at, sentence)
         case _:
             assert_never(fact)
 

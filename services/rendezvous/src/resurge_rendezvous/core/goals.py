@@ -22,6 +22,7 @@ from resurge_rendezvous.core.job import (
 )
 from resurge_rendezvous.core.muster_values import NOTHING_ORDERED, MusterOrder
 from resurge_rendezvous.core.presence import Presence, Seat, reader_of
+from resurge_rendezvous.core.replacement_values import NOTHING_REPLACED, Replacing
 from resurge_rendezvous.core.values import AbortNotice, Down, Exit, Goal, NodePhase, Park, Run, Stop, StopPhase
 
 SPARE = Because(Reason.NODE_PARKED, "ready as a spare: all places are taken")
@@ -88,13 +89,32 @@ def _run_goal(job: Job, seen: Presence, formation: Formation, place: Assignment)
         store_is_served=formation.store_is_served,
         stop=stop_of(job, seen),
         aborts=aborts_of(seen, formation),
-        muster=muster_of(seen, formation),
+        muster=None if (refusal := in_place_refusal(seen, formation)) else muster_of(seen, formation),
+        in_place_refusal=refusal,
+        replacing=replacing_of(job, seen, formation, place),
     )
 
 
 def aborts_of(seen: Presence, formation: Formation) -> tuple[AbortNotice, ...]:
     """What members are told about guards that fired a moment ago."""
     return tuple(one.notice for one in seen.aborts if one.generation == formation.generation)
+
+
+def in_place_refusal(seen: Presence, formation: Formation) -> str:
+    """Why ranks of several nodes do not restart in place; empty where they may."""
+    if len(formation.assignments) == 1:
+        return ""
+    old = next((node for node in seen.out_of_place if node in seen.members), None)
+    return "" if old is None else f"the launcher of {old} is of a version that does not know of it"
+
+
+def replacing_of(job: Job, seen: Presence, formation: Formation, place: Assignment) -> Replacing:
+    """What a member is told about the fresh processes that it asked for."""
+    generation, refusal = formation.generation, seen.refusals.get(place.node)
+    granted = tuple(one.number for one in job.replaced if (one.generation, one.node) == (generation, place.node))
+    if refusal is None or refusal.generation != generation:
+        return Replacing(granted) if granted else NOTHING_REPLACED
+    return Replacing(granted, refusal.upto, refusal.sentence)
 
 
 def muster_of(seen: Presence, formation: Formation) -> MusterOrder:

@@ -230,6 +230,8 @@ def _seat(d: Draft, event: HelloReceived) -> None:
             predecessor_until=_predecessor_until(d, old, entry, hello),
         )
     )
+    out = d.seen.out_of_place
+    d.see(out_of_place=out.drop(hello.node) if hello.in_place_version else out.put(hello.node, None))
     d.changed()
     _await_acknowledgement(d, hello, lost)
     d.mark_ready(hello.node)

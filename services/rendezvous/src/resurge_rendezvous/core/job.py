@@ -31,9 +31,8 @@ from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, OffenceBook
+from resurge_rendezvous.core.replacement_values import ReplacedRank
 from resurge_rendezvous.core.values import JobSpec, MilestoneKind
-
-# --- generations ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +363,7 @@ class Job:
     refunded: int = 0
     """Charges of this attempt that were given back: they are in none of the above."""
     refunded_wall: float = 0.0
+    replaced: tuple[ReplacedRank, ...] = ()
 
     @property
     def restarts_spent(self) -> int:

@@ -29,6 +29,8 @@ class MusterOrder:
     members: tuple[Rank, ...] = ()
     """Of the start, also of the one that is broken or over: whoever has not seen it is told of it late."""
     sentence: str = ""
+    is_anew: bool = False
+    """A fresh process takes part: ranks are given from the initial order."""
 
     @property
     def gathers(self) -> int:
@@ -57,6 +59,10 @@ class MusterReport:
     broken: str = ""
     evicted: tuple[Rank, ...] = ()
     """Those that are ended there, as they cannot follow, and still live."""
+    is_anew: bool = False
+    """A fresh process is among those that have joined there."""
+    can_renew: bool = False
+    """The SDK of all ranks there knows what that means."""
 
     def has_come_to(self, iteration: int) -> bool:
         """Whether all that live there have joined."""

@@ -10,6 +10,7 @@ Rules, in prose:
   its ranks is missing; and as long again when it ends those. Then the first that has not come is at fault, and the
   generation is restarted.
 - Nobody waits for a node whose ranks have all ended as they should.
+- A fresh process that takes the place of a lost rank is waited for like any other (replacing).
 - With fewer ranks left than the function wants, those that were lost are a fault after all.
 - Only the newest order is sure to be seen. So each also says who took part in the iteration that it is about.
 - When as many ranks have finished as were to, it is over for all.
@@ -111,7 +112,9 @@ def _come(d: Draft, muster: JobMuster, formation: Formation) -> None:
         sentence = f"{len(members)} ranks are left, and the function wants {smallest}"
         raise_faults(d, _lost(d, formation, members, sentence))
         return
-    _order(d, muster, MusterOrder(muster.order.number + 1, MusterKind.START, muster.order.gathers, members))
+    is_anew = any(report.is_anew for _, report in reports)
+    start = MusterOrder(muster.order.number + 1, MusterKind.START, muster.order.gathers, members, is_anew=is_anew)
+    _order(d, muster, start)
     d.set_timers(muster_at=None)
 
 

@@ -25,6 +25,7 @@ from resurge_rendezvous.core.musters import muster_news
 from resurge_rendezvous.core.presence import ClockReading, Seat
 from resurge_rendezvous.core.progressing import note_baseline
 from resurge_rendezvous.core.recoveries import keep_spans
+from resurge_rendezvous.core.replacing import replacements_told
 from resurge_rendezvous.core.starts import note_start
 from resurge_rendezvous.core.values import NodePhase, Observed
 
@@ -62,6 +63,7 @@ def on_observed(d: Draft, event: ObservedReceived) -> None:
             pass_on(d, seat, before.aborts if before.generation == formation.generation else (), formation)
             if d.job.running_formation is not None:
                 muster_news(d, seat, before, formation)
+                replacements_told(d, seat, formation)
         case Fenced(formation):
             if member_of_last(d.seen, seat) is not None and event.observed.generation == formation.generation:
                 raise_faults(

@@ -20,6 +20,7 @@ from resurge_libs.core.values import quick, replace
 from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
 from resurge_rendezvous.core.muster_values import JobMuster
 from resurge_rendezvous.core.offers import StepCounts
+from resurge_rendezvous.core.replacement_values import Refusal
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import AbortNotice, Draining, Goal, MilestoneKind, NodePhase, Observed
 
@@ -210,6 +211,10 @@ class Presence:
     """Guards that fired a moment ago."""
     muster: JobMuster | None = None
     """Ranks of several nodes that restart in place."""
+    refusals: ShardMap[Refusal] = field(default_factory=ShardMap)
+    """Of fresh processes in the places of lost ranks; the newest of each node."""
+    out_of_place: ShardMap[None] = field(default_factory=ShardMap)
+    """Nodes whose launcher follows no orders to ranks that restart in place."""
     step_counts: StepCounts | None = None
     """Of those offers; None where they are still to be collected from the seats."""
 

@@ -18,6 +18,7 @@ from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import StopAction
 from resurge_libs.core.values import quick
 from resurge_rendezvous.core.muster_values import NOTHING_ORDERED, MusterOrder, MusterReport
+from resurge_rendezvous.core.replacement_values import NOTHING_REPLACED, ObservedReplacement, Replacing
 
 PROTOCOL_VERSION = 1
 
@@ -79,6 +80,8 @@ class Hello:
     address: str = ""
     log_root: str = ""
     log_prefix: str = ""
+    in_place_version: int = 1
+    """Of the orders to ranks that restart in place over several nodes that it follows; 0 for none."""
     machine_id: str = ""
     is_id_given: bool = False
     """The machine id was given by hand."""
@@ -242,6 +245,7 @@ class Observed:
     draining: Draining = Draining()
     aborts: tuple[AbortNotice, ...] = ()
     muster: MusterReport | None = None
+    replacements: tuple[ObservedReplacement, ...] = ()
 
 
 # --- goals: what a node is told ---
@@ -284,7 +288,11 @@ class Run:
     store_is_served: bool = False
     stop: Stop | None = None
     aborts: tuple[AbortNotice, ...] = ()
-    muster: MusterOrder = NOTHING_ORDERED
+    muster: MusterOrder | None = NOTHING_ORDERED
+    """None: ranks of several nodes do not restart in place."""
+    in_place_refusal: str = ""
+    """Why not."""
+    replacing: Replacing = NOTHING_REPLACED
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class JobSpec(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., min_nodes: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_restarts: _Optional[int] = ..., segment: _Optional[int] = ..., command_digest: _Optional[str] = ..., strict_fence: bool = ..., lease_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fault_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_restart_exit_code: _Optional[int] = ..., attribution_stop_action: _Optional[_Union[AttributionStopAction, str]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressRules, _Mapping]] = ..., max_excluded_share: _Optional[float] = ..., exclusion_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., preempted_exit_code: _Optional[int] = ..., restarts: _Optional[_Union[_restarts_pb2.RestartRules, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given", "log_prefix")
+    __slots__ = ("protocol_version", "job", "node_id", "incarnation", "boot_id", "host", "pid", "highest_generation", "highest_attempt", "infra_rank", "domain", "local_world_size", "take_over", "address", "log_root", "machine_id", "is_machine_id_given", "log_prefix", "in_place_version")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +116,7 @@ class Hello(_message.Message):
     MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_MACHINE_ID_GIVEN_FIELD_NUMBER: _ClassVar[int]
     LOG_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    IN_PLACE_VERSION_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     job: JobSpec
     node_id: str
@@ -134,7 +135,8 @@ class Hello(_message.Message):
     machine_id: str
     is_machine_id_given: bool
     log_prefix: str
-    def __init__(self, protocol_version: _Optional[int] = ..., job: _Optional[_Union[JobSpec, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., highest_generation: _Optional[int] = ..., highest_attempt: _Optional[int] = ..., infra_rank: _Optional[int] = ..., domain: _Optional[str] = ..., local_world_size: _Optional[int] = ..., take_over: bool = ..., address: _Optional[str] = ..., log_root: _Optional[str] = ..., machine_id: _Optional[str] = ..., is_machine_id_given: bool = ..., log_prefix: _Optional[str] = ...) -> None: ...
+    in_place_version: int
+    def __init__(self, protocol_version: _Optional[int] = ..., job: _Optional[_Union[JobSpec, _Mapping]] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., highest_generation: _Optional[int] = ..., highest_attempt: _Optional[int] = ..., infra_rank: _Optional[int] = ..., domain: _Optional[str] = ..., local_world_size: _Optional[int] = ..., take_over: bool = ..., address: _Optional[str] = ..., log_root: _Optional[str] = ..., machine_id: _Optional[str] = ..., is_machine_id_given: bool = ..., log_prefix: _Optional[str] = ..., in_place_version: _Optional[int] = ...) -> None: ...
 
 class ExitRecord(_message.Message):
     __slots__ = ("rank", "local_rank", "pid", "exit_code", "signal", "at", "last_step", "error", "ended_by_launcher")
@@ -244,7 +246,7 @@ class CycleProgress(_message.Message):
     def __init__(self, at_start: _Optional[_Union[MarkerReading, _Mapping]] = ..., at_end: _Optional[_Union[MarkerReading, _Mapping]] = ..., is_over: bool = ..., sdk_step: _Optional[int] = ...) -> None: ...
 
 class Observed(_message.Message):
-    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining", "aborts", "muster")
+    __slots__ = ("hello", "revision_seen", "phase", "generation", "exits", "faults", "milestones", "spans", "incident_id", "store_offer", "beat", "exit_acknowledged", "leaving_signal", "workers", "progress", "draining", "aborts", "muster", "replacements")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REVISION_SEEN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -263,6 +265,7 @@ class Observed(_message.Message):
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     ABORTS_FIELD_NUMBER: _ClassVar[int]
     MUSTER_FIELD_NUMBER: _ClassVar[int]
+    REPLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     revision_seen: int
     phase: NodePhase
@@ -281,7 +284,8 @@ class Observed(_message.Message):
     draining: _drain_pb2.Draining
     aborts: _containers.RepeatedCompositeFieldContainer[_abort_pb2.AbortNotice]
     muster: _muster_pb2.MusterReport
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ..., muster: _Optional[_Union[_muster_pb2.MusterReport, _Mapping]] = ...) -> None: ...
+    replacements: _containers.RepeatedCompositeFieldContainer[_muster_pb2.Replacement]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., revision_seen: _Optional[int] = ..., phase: _Optional[_Union[NodePhase, str]] = ..., generation: _Optional[int] = ..., exits: _Optional[_Iterable[_Union[ExitRecord, _Mapping]]] = ..., faults: _Optional[_Iterable[_Union[ObservedFault, _Mapping]]] = ..., milestones: _Optional[_Iterable[_Union[Milestone, _Mapping]]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., incident_id: _Optional[str] = ..., store_offer: _Optional[_Union[StoreOffer, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., exit_acknowledged: bool = ..., leaving_signal: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerProcess, _Mapping]]] = ..., progress: _Optional[_Union[CycleProgress, _Mapping]] = ..., draining: _Optional[_Union[_drain_pb2.Draining, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ..., muster: _Optional[_Union[_muster_pb2.MusterReport, _Mapping]] = ..., replacements: _Optional[_Iterable[_Union[_muster_pb2.Replacement, _Mapping]]] = ...) -> None: ...
 
 class StoreOffer(_message.Message):
     __slots__ = ("address", "port", "is_served")
@@ -294,7 +298,7 @@ class StoreOffer(_message.Message):
     def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ..., is_served: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop", "aborts", "muster")
+    __slots__ = ("generation", "attempt", "cycle", "group_rank", "group_world_size", "base_rank", "world_size", "master_addr", "master_port", "max_restarts", "restarts_spent", "incident_id", "traceparent", "delay", "store_is_served", "stop", "aborts", "muster", "replacing", "in_place_refusal")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +317,8 @@ class Run(_message.Message):
     STOP_FIELD_NUMBER: _ClassVar[int]
     ABORTS_FIELD_NUMBER: _ClassVar[int]
     MUSTER_FIELD_NUMBER: _ClassVar[int]
+    REPLACING_FIELD_NUMBER: _ClassVar[int]
+    IN_PLACE_REFUSAL_FIELD_NUMBER: _ClassVar[int]
     generation: int
     attempt: int
     cycle: int
@@ -331,7 +337,9 @@ class Run(_message.Message):
     stop: _drain_pb2.Stop
     aborts: _containers.RepeatedCompositeFieldContainer[_abort_pb2.AbortNotice]
     muster: _muster_pb2.MusterOrder
-    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ..., muster: _Optional[_Union[_muster_pb2.MusterOrder, _Mapping]] = ...) -> None: ...
+    replacing: _muster_pb2.Replacing
+    in_place_refusal: str
+    def __init__(self, generation: _Optional[int] = ..., attempt: _Optional[int] = ..., cycle: _Optional[int] = ..., group_rank: _Optional[int] = ..., group_world_size: _Optional[int] = ..., base_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., max_restarts: _Optional[int] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., store_is_served: bool = ..., stop: _Optional[_Union[_drain_pb2.Stop, _Mapping]] = ..., aborts: _Optional[_Iterable[_Union[_abort_pb2.AbortNotice, _Mapping]]] = ..., muster: _Optional[_Union[_muster_pb2.MusterOrder, _Mapping]] = ..., replacing: _Optional[_Union[_muster_pb2.Replacing, _Mapping]] = ..., in_place_refusal: _Optional[str] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("generation", "incident_id", "traceparent", "because", "reads_marker")

@@ -23,19 +23,27 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from resurge_api.common.v1 import ids_pb2 as resurge__api_dot_common_dot_v1_dot_ids__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&resurge_api/rendezvous/v1/muster.proto\x12\x19resurge_api.rendezvous.v1\x1a\x1egoogle/protobuf/duration.proto\"\x88\x01\n\x0bMusterOrder\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x33\n\x04kind\x18\x02 \x01(\x0e\x32%.resurge_api.rendezvous.v1.MusterKind\x12\x11\n\titeration\x18\x03 \x01(\x04\x12\x0f\n\x07members\x18\x04 \x03(\r\x12\x10\n\x08sentence\x18\x05 \x01(\t\"\x99\x02\n\x0cMusterReport\x12\x35\n\x05\x61\x63ted\x18\x01 \x01(\x0b\x32&.resurge_api.rendezvous.v1.MusterOrder\x12\x11\n\titeration\x18\x02 \x01(\x04\x12\x12\n\nis_running\x18\x03 \x01(\x08\x12\x0f\n\x07is_over\x18\x04 \x01(\x08\x12\x0e\n\x06joined\x18\x05 \x03(\r\x12\x0e\n\x06living\x18\x06 \x03(\r\x12\x0c\n\x04\x64one\x18\x07 \x01(\r\x12\x0e\n\x06needed\x18\x08 \x01(\r\x12\x11\n\tmin_world\x18\t \x01(\r\x12(\n\x05limit\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x62roken\x18\x0b \x01(\t\x12\x0f\n\x07\x65victed\x18\x0c \x03(\r*q\n\nMusterKind\x12\x1b\n\x17MUSTER_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11MUSTER_KIND_START\x10\x01\x12\x19\n\x15MUSTER_KIND_INTERRUPT\x10\x02\x12\x14\n\x10MUSTER_KIND_OVER\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&resurge_api/rendezvous/v1/muster.proto\x12\x19resurge_api.rendezvous.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fresurge_api/common/v1/ids.proto\"\x99\x01\n\x0bMusterOrder\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x33\n\x04kind\x18\x02 \x01(\x0e\x32%.resurge_api.rendezvous.v1.MusterKind\x12\x11\n\titeration\x18\x03 \x01(\x04\x12\x0f\n\x07members\x18\x04 \x03(\r\x12\x10\n\x08sentence\x18\x05 \x01(\t\x12\x0f\n\x07is_anew\x18\x06 \x01(\x08\"\xbd\x02\n\x0cMusterReport\x12\x35\n\x05\x61\x63ted\x18\x01 \x01(\x0b\x32&.resurge_api.rendezvous.v1.MusterOrder\x12\x11\n\titeration\x18\x02 \x01(\x04\x12\x12\n\nis_running\x18\x03 \x01(\x08\x12\x0f\n\x07is_over\x18\x04 \x01(\x08\x12\x0e\n\x06joined\x18\x05 \x03(\r\x12\x0e\n\x06living\x18\x06 \x03(\r\x12\x0c\n\x04\x64one\x18\x07 \x01(\r\x12\x0e\n\x06needed\x18\x08 \x01(\r\x12\x11\n\tmin_world\x18\t \x01(\r\x12(\n\x05limit\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x62roken\x18\x0b \x01(\t\x12\x0f\n\x07\x65victed\x18\x0c \x03(\r\x12\x0f\n\x07is_anew\x18\r \x01(\x08\x12\x11\n\tcan_renew\x18\x0e \x01(\x08\"\xb9\x02\n\x0bReplacement\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0c\n\x04rank\x18\x02 \x01(\r\x12\x11\n\titeration\x18\x03 \x01(\x04\x12/\n\x07\x62\x65\x63\x61use\x18\x04 \x01(\x0b\x32\x1e.resurge_api.common.v1.Because\x12+\n\x07lost_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12:\n\x05stage\x18\x06 \x01(\x0e\x32+.resurge_api.rendezvous.v1.ReplacementStage\x12\x10\n\x08lost_pid\x18\x07 \x01(\r\x12\x0b\n\x03pid\x18\x08 \x01(\r\x12.\n\nsettled_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sentence\x18\n \x01(\t\"D\n\tReplacing\x12\x0f\n\x07granted\x18\x01 \x03(\x04\x12\x14\n\x0crefused_upto\x18\x02 \x01(\x04\x12\x10\n\x08sentence\x18\x03 \x01(\t*q\n\nMusterKind\x12\x1b\n\x17MUSTER_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11MUSTER_KIND_START\x10\x01\x12\x19\n\x15MUSTER_KIND_INTERRUPT\x10\x02\x12\x14\n\x10MUSTER_KIND_OVER\x10\x03*\xee\x01\n\x10ReplacementStage\x12!\n\x1dREPLACEMENT_STAGE_UNSPECIFIED\x10\x00\x12\x1c\n\x18REPLACEMENT_STAGE_WANTED\x10\x01\x12\x1d\n\x19REPLACEMENT_STAGE_GRANTED\x10\x02\x12\x1e\n\x1aREPLACEMENT_STAGE_STARTING\x10\x03\x12\x1c\n\x18REPLACEMENT_STAGE_COMING\x10\x04\x12\x1c\n\x18REPLACEMENT_STAGE_JOINED\x10\x05\x12\x1e\n\x1aREPLACEMENT_STAGE_GIVEN_UP\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'resurge_api.rendezvous.v1.muster_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MUSTERKIND']._serialized_start=524
-  _globals['_MUSTERKIND']._serialized_end=637
-  _globals['_MUSTERORDER']._serialized_start=102
-  _globals['_MUSTERORDER']._serialized_end=238
-  _globals['_MUSTERREPORT']._serialized_start=241
-  _globals['_MUSTERREPORT']._serialized_end=522
+  _globals['_MUSTERKIND']._serialized_start=1029
+  _globals['_MUSTERKIND']._serialized_end=1142
+  _globals['_REPLACEMENTSTAGE']._serialized_start=1145
+  _globals['_REPLACEMENTSTAGE']._serialized_end=1383
+  _globals['_MUSTERORDER']._serialized_start=168
+  _globals['_MUSTERORDER']._serialized_end=321
+  _globals['_MUSTERREPORT']._serialized_start=324
+  _globals['_MUSTERREPORT']._serialized_end=641
+  _globals['_REPLACEMENT']._serialized_start=644
+  _globals['_REPLACEMENT']._serialized_end=957
+  _globals['_REPLACING']._serialized_start=959
+  _globals['_REPLACING']._serialized_end=1027
 # @@protoc_insertion_point(module_scope)
