@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from resurge_api.rendezvous.v1 import attach_pb2, muster_pb2
@@ -27,6 +29,8 @@ REPORT = said.MusterReport(
     1.5,
     "rank 3: boom",
     RANKS[1:],
+    is_anew=True,
+    can_renew=True,
 )
 
 
@@ -40,13 +44,15 @@ def read(report: muster_pb2.MusterReport) -> heard.MusterReport | None:
 def test_a_report_arrives_as_it_was_made():
     acted = heard.MusterOrder(4, heard.MusterKind.START, 1, (Rank(0), *RANKS))
     expected = heard.MusterReport(acted, 2, False, False, RANKS[:1], RANKS, 1, 3, 2, 1.5, "rank 3: boom", RANKS[1:])
+    expected = replace(expected, is_anew=True, can_renew=True)
     assert read(launchers.report_to_proto(REPORT)) == expected
 
 
 @pytest.mark.parametrize("kind", heard.MusterKind)
 def test_an_order_arrives_as_it_was_given(kind: heard.MusterKind):
-    order = services.order_to_proto(heard.MusterOrder(5, kind, 1, RANKS, "why"))
-    assert launchers.order_of(order) == said.MusterOrder(5, kind.value, 1, RANKS, "why")
+    for is_anew in (False, True):
+        order = services.order_to_proto(heard.MusterOrder(5, kind, 1, RANKS, "why", is_anew))
+        assert launchers.order_of(order) == said.MusterOrder(5, kind.value, 1, RANKS, "why", is_anew)
 
 
 def test_a_launcher_without_such_ranks_reports_nothing():

@@ -68,5 +68,5 @@ async def test_an_order_that_ends_a_generation_is_never_too_late(tmp_path: Path,
 @pytest.mark.parametrize("spans_nodes", [True, False])
 def test_what_a_rank_that_restarts_in_place_says_is_taken_whole(spans_nodes: bool):
     said = Mustered(Speaker(1, 2, 3), "join", 4, "why", 5, 6_000, spans_nodes)
-    heard = MusterHeard(Generation(3), Rank(2), "join", 4, "why", 5, 6.0, spans_nodes)
+    heard = MusterHeard(Generation(3), Rank(2), "join", 4, "why", 5, 6.0, spans_nodes, pid=1)
     assert _event_of(said) == heard

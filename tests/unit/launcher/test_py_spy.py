@@ -98,6 +98,9 @@ async def test_a_launcher_ends_though_a_look_does_not(monkeypatch):
         store=SimpleNamespace(release=lambda: closed.append("store")),
         marker=None,
         gpus=None,
+        shop=None,
+        files=None,
+        post=None,
     )
     made = effects.Effects(cast(effects.Hands, hands))
     never = asyncio.create_task(asyncio.Event().wait())

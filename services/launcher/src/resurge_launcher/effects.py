@@ -13,9 +13,10 @@ from resurge_launcher import gpu_memory
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.muster_state import MusterEvict, MusterTell
-from resurge_launcher.core.replacement_state import ReplaceDone, ReplaceFailed, ReplaceWorkers
+from resurge_launcher.core.replacement_state import ReplaceWorkers
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_launcher.faults import FaultTeller
+from resurge_launcher.fresh_workers import FreshWorkers
 from resurge_launcher.gpu_memory import GpuMemoryReader
 from resurge_launcher.hang_evidence import HangEvidence
 from resurge_launcher.marker import MarkerReader
@@ -75,12 +76,11 @@ class Effects:
         self._team: Team | None = None
         self._ordered: RunGoal | None = None
         """A start that waits for the fork server."""
-        self._replacing: set[int] = set()
-        """Local ranks of the team whose fresh processes wait for their files."""
         self._preparation: asyncio.TimerHandle | None = None
         self._lease_until: Instant | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._evidence = HangEvidence()
+        self._fresh = FreshWorkers(hands.shop, hands.files, hands.post, self._fork)
         hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
 
     def run(self, action: h.Action) -> None:
@@ -93,7 +93,7 @@ class Effects:
             case h.SignalWorkers() | MusterEvict() | ReplaceWorkers():
                 self._signal(action)
             case h.SweepStrays(generation, signal):
-                self._call_off(generation)
+                self._fresh.call_off(generation)
                 self._hands.strays.sweep(signal, partial(self._swept, generation))
             case h.ReserveStore():
                 self._reserve()
@@ -169,11 +169,9 @@ class Effects:
         try:
             if self._team is not None:
                 self._team.close()
-            self._replacing = set()
             team = self._team = Team(self._hands.shop, run, files)
             team.book.write_lease(self._lease_until)
-            told = Told(partial(self._exited, team), partial(self._dying, team))
-            team.start(self._loop, told, self._fork if self._hands.warm is not None else None)
+            team.start(self._loop, self._told_of(team), self._fork if self._hands.warm is not None else None)
         except OSError as error:
             pids = team.pids if team is not None else ()
             because = Because(Reason.WORKER_START_FAILED, f"local rank {len(pids)} could not be started: {error}")
@@ -200,7 +198,7 @@ class Effects:
     def _signal(self, action: h.SignalWorkers | MusterEvict | ReplaceWorkers) -> None:
         generation, team = action.generation, self._team_of(action.generation)
         if isinstance(action, ReplaceWorkers):
-            self._replace(action)
+            self._fresh.replace(action, team, self._told_of)
             return
         if isinstance(action, MusterEvict):
             if team is not None:
@@ -210,54 +208,12 @@ class Effects:
             run, self._ordered = self._ordered, None
             because = Because(Reason.WORKER_START_FAILED, "the workers are no longer wanted; none was started")
             self._hands.post(h.SpawnFailed(run.generation, because))
-        self._call_off(generation)
+        self._fresh.call_off(generation)
         if team is not None:
             team.signal(action.signal)
 
-    def _replace(self, action: ReplaceWorkers) -> None:
-        """Fork workers anew, once their files are there; the launcher's other workers run on meanwhile."""
-        team = self._team_of(action.generation)
-        if team is None:
-            self._not_replaced(action.generation, action.local_ranks, "the generation is over")
-            return
-        self._replacing.update(action.local_ranks)
-        run, ranks = team.run, [team.run.base_rank + local_rank for local_rank in action.local_ranks]
-        now = partial(self._replace_now, team, action)
-        start = partial(self._hands.files.prepare_again, run, ranks, now)
-        logs = self._hands.shop.logs
-        if logs is not None:
-            start = partial(logs.prepare, run, ranks, start)
-        start()
-
-    def _replace_now(self, team: Team, action: ReplaceWorkers, files: LogFiles) -> None:
-        wanted = [local_rank for local_rank in action.local_ranks if local_rank in self._replacing]
-        if self._team is not team or not wanted:
-            files.close()
-            return
-        self._replacing.difference_update(wanted)
-        sentence = "the fork server could not fork it"
-        try:
-            told = Told(partial(self._exited, team), partial(self._dying, team))
-            is_done = self._hands.warm is not None and team.replace(self._loop, told, self._fork, wanted, files)
-        except OSError as error:
-            is_done, sentence = False, f"it could not be started: {error}"
-        if not is_done:
-            self._not_replaced(action.generation, wanted, sentence)
-            return
-        for local_rank, pid in team.pids:
-            if local_rank in wanted:
-                self._hands.post(ReplaceDone(action.generation, local_rank, pid))
-
-    def _call_off(self, generation: int) -> None:
-        """Fresh processes that are not there yet are no longer wanted."""
-        team, waiting = self._team_of(generation), sorted(self._replacing)
-        if team is not None and waiting:
-            self._replacing = set()
-            self._not_replaced(team.run.generation, waiting, "the workers are no longer wanted")
-
-    def _not_replaced(self, generation: Generation, local_ranks: Sequence[int], sentence: str) -> None:
-        for local_rank in local_ranks:
-            self._hands.post(ReplaceFailed(generation, local_rank, sentence))
+    def _told_of(self, team: Team) -> Told:
+        return Told(partial(self._exited, team), partial(self._dying, team))
 
     def _exited(self, team: Team, local_rank: int, worker: WorkerProcess) -> None:
         assert worker.status is not None, "only a reaped worker has ended"

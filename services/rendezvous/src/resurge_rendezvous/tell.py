@@ -29,18 +29,14 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
     match what:
         case f.StoreWritten() | f.RequestAnswered() | f.MilestoneKnown() | f.NodeFinished() | f.TimeBooked():
             return None
-        case f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged():
+        case (
+            f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged()
+            | f.RankReplaced() | f.ReplacementSettled()
+        ):  # fmt: skip
             return _of_incident(what)
         case f.ProgressBaselineRead() | f.ProgressChecked() | f.RestartRefunded() | f.DrainOrdered() | f.StopAgreed():
             return _of_drain(what) if isinstance(what, f.DrainOrdered | f.StopAgreed) else _of_progress(what)
-        case (
-            f.RecoveryClosed()
-            | f.RecoveryAmended()
-            | f.SplitRuledOut()
-            | f.NoRestartLatched()
-            | f.RankReplaced()
-            | f.ReplacementSettled()
-        ):
+        case f.RecoveryClosed() | f.RecoveryAmended() | f.SplitRuledOut() | f.NoRestartLatched():
             return _of_recovery(what)
         case (
             f.NodeAdmitted()
@@ -115,10 +111,13 @@ def _of_replacement(what: f.RankReplaced | f.ReplacementSettled) -> tuple[str, d
             return "replacement_settled", {**fields, "came": not sentence, "given_up": sentence or None}
 
 
-def _of_incident(
-    what: f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.RestartCharged,
-) -> tuple[str, dict[str, Any]]:
+_Incident = f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.RestartCharged
+
+
+def _of_incident(what: _Incident | f.RankReplaced | f.ReplacementSettled) -> tuple[str, dict[str, Any]]:
     match what:
+        case f.RankReplaced() | f.ReplacementSettled():
+            return _of_replacement(what)
         case f.IncidentOpened(incident=incident, fault=fault):
             return "incident_opened", {"incident": incident, **_fault(fault)}
         case f.FaultJoined(incident=incident, fault=fault):
@@ -140,18 +139,9 @@ def _of_incident(
 
 
 def _of_recovery(
-    what: (
-        f.RecoveryClosed
-        | f.RecoveryAmended
-        | f.SplitRuledOut
-        | f.NoRestartLatched
-        | f.RankReplaced
-        | f.ReplacementSettled
-    ),
+    what: f.RecoveryClosed | f.RecoveryAmended | f.SplitRuledOut | f.NoRestartLatched,
 ) -> tuple[str, dict[str, Any]]:
     match what:
-        case f.RankReplaced() | f.ReplacementSettled():
-            return _of_replacement(what)
         case f.RecoveryClosed(record=record):
             return "recovery_closed", {
                 "incident": record.incident,
