@@ -125,3 +125,24 @@ train()
     os.kill(pids[1], signal.SIGKILL)
     told = await launched.rendezvous.until("READY", 1, 30)
     assert [(e.rank, e.ended_by_launcher) for e in told.exits if e.rank == 1] == [(1, False)]
+
+
+async def test_in_a_tree_the_reserve_of_its_own_domain_takes_a_lost_ranks_place(launched: Launched):
+    program = """
+tree = inprocess.Tree((inprocess.Layer(lambda rank: rank // 2, max_ranks=1),))
+@inprocess.Wrapper(assign=tree)
+def train(call):
+    call.init_process_group("gloo")
+    said(f'sum-{call.iteration}-{first}', f'{reduce(call)} {call.rank}/{call.world_size} {os.getpid()}')
+    if call.iteration == 0:
+        reduce(call) if first else threading.Event().wait()
+    dist.destroy_process_group()
+train()
+"""
+    pids = await started(launched, program)
+    await wait_until_async(lambda: all(text(launched, f"sum-0-{rank}") for rank in (0, 2)), 60, "the first sum")
+    assert [text(launched, f"sum-0-{rank}") for rank in (0, 2)] == [f"4 0/2 {pids[0]}", f"4 1/2 {pids[2]}"]
+    os.kill(pids[0], signal.SIGKILL)
+    await wait_until_async(lambda: text(launched, "sum-1-1") and text(launched, "sum-1-2"), 30, "the second sum")
+    assert [text(launched, f"sum-1-{rank}") for rank in (1, 2)] == [f"5 0/2 {pids[1]}", f"5 1/2 {pids[2]}"]
+    assert not (await launched.rendezvous.until("FINISHED", 1, 30)).faults

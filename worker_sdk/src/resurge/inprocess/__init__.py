@@ -11,8 +11,20 @@ Coordination is the launcher's: no rank is trusted with it. What cannot be resta
 launcher, as ever.
 """
 
-from resurge.inprocess.assignment import fill_gaps, shift_ranks
+from resurge.inprocess.assignment import Order, fill_gaps, shift_ranks
 from resurge.inprocess.interrupting import RankShouldRestart
+from resurge.inprocess.tree import Fill, Layer, Tree
 from resurge.inprocess.wrapper import Call, RestartAbort, Wrapper
 
-__all__ = ["Call", "RankShouldRestart", "RestartAbort", "Wrapper", "fill_gaps", "shift_ranks"]
+__all__ = [
+    "Call",
+    "Fill",
+    "Layer",
+    "Order",
+    "RankShouldRestart",
+    "RestartAbort",
+    "Tree",
+    "Wrapper",
+    "fill_gaps",
+    "shift_ranks",
+]

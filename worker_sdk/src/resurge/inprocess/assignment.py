@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+
+class Order(list[int]):
+    """Initial ranks by their new rank, of which the first `active` run the function."""
+
+    def __init__(self, ranks: Iterable[int], active: int | None = None) -> None:
+        """With None it is the initial order, of which nobody has chosen yet who runs."""
+        super().__init__(ranks)
+        self.active = active
+
 
 Assign = Callable[[Sequence[int], Sequence[int], int], list[int]]
 """From the order of before, the members that live, and how many are to be active (0: all): the order of now.
 
-An order lists initial ranks by their new rank; those beyond the active ones are in reserve."""
+An order lists initial ranks by their new rank; those beyond the active ones are in reserve.
+One that is an `Order` says itself how many are active."""
 
 
 def shift_ranks(before: Sequence[int], living: Sequence[int], active: int) -> list[int]:

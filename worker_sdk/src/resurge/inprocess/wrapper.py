@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from resurge import environment
 from resurge.environment import WorkerEnvironment, read_environment
 from resurge.guards.bounds import teardown_within
 from resurge.guards.groups import Abortable
-from resurge.inprocess.assignment import Assign, shift_ranks
+from resurge.inprocess.assignment import Assign, Order, shift_ranks
 from resurge.inprocess.interrupting import Attempt, RankShouldRestart
 from resurge.inprocess.line import Line, LineLost
 from resurge.inprocess.stores import Meeting
@@ -34,6 +34,7 @@ from resurge.worker_session import session
 TEARDOWN_S = 5.0
 """Of the groups of one iteration."""
 ARRIVAL_LOOK_S = 0.002
+NOBODY_RUNS = "the assignment of ranks has nobody run: too few are left for it"
 _log = logging.getLogger("resurge")
 R = TypeVar("R")
 
@@ -128,7 +129,7 @@ class _Run:
     def __init__(self, plan: Wrapper, function: Callable[..., Any], takes_call: bool) -> None:
         self._plan, self._function, self._takes_call = plan, function, takes_call
         self._told: WorkerEnvironment = read_environment()
-        self._order: list[int] = list(range(self._told.world_size))
+        self._order = Order(range(self._told.world_size))
         self._attempt: Attempt | None = None
 
     def run(self) -> Any:
@@ -157,8 +158,11 @@ class _Run:
                 _log.warning("resurge: no restart in place: %s", answer.sentence)
                 return self._alone()
             iteration = answer.iteration  # one that takes a lost one's place comes to a later one than the first
-            before = list(range(self._told.world_size)) if answer.is_anew else self._order
-            self._order = self._plan.assign(before, answer.members, self._plan.active_world_size or 0)
+            before = Order(range(self._told.world_size)) if answer.is_anew else self._order
+            self._order = self._placed(before, answer.members)
+            if not self._order.active:
+                line.abort(iteration, NOBODY_RUNS)
+                raise RestartAbort(NOBODY_RUNS)
             is_over, result, last_error = self._once(line, iteration, answer.number)
             self._let_go(last_error, is_over)
             if is_over:
@@ -167,6 +171,12 @@ class _Run:
             iteration += 1
             if self._plan.max_iterations is not None and iteration >= self._plan.max_iterations:
                 raise last_error or RestartAbort(f"{iteration} iterations have failed")
+
+    def _placed(self, before: Order, members: Sequence[int]) -> Order:
+        """The order of the members, and how many of them run."""
+        most = self._plan.active_world_size or 0
+        order = self._plan.assign(before, members, most)
+        return order if isinstance(order, Order) else Order(order, min(most or len(order), len(order)))
 
     def _joined(self, line: Line, iteration: int) -> Answer:
         """The launcher's answer; one that closes the line at the first word knows nothing of restarts in place."""
@@ -181,7 +191,7 @@ class _Run:
 
     def _once(self, line: Line, iteration: int, number: int) -> tuple[bool, Any, Exception | None]:
         """Whether it is over, what the function gave, and its error."""
-        active = min(self._plan.active_world_size or len(self._order), len(self._order))
+        active = self._order.active or 0
         rank, me = self._order.index(self._told.rank), self._told.rank
         result, error = None, None
         if rank < active:
