@@ -100,7 +100,7 @@ class Team:
         with self._commands(range(self._shop.facts.local_world_size)) as commands:
             forked = fork(commands) if fork is not None else None
             for local_rank, command in enumerate(commands):
-                worker = WorkerProcess.start(command) if forked is None else forked[local_rank]
+                worker = self._executed(local_rank, command) if forked is None else forked[local_rank]
                 self._keep(loop, told, local_rank, worker)
 
     def replace(
@@ -141,6 +141,13 @@ class Team:
                 self._shop.logs.started()
             while self._unused:
                 os.close(self._unused.popitem()[1])
+
+    def _executed(self, local_rank: int, command: Command) -> WorkerProcess:
+        """One worker by exec. The rank that opens the store begins before the others: whoever comes to the store before
+        it is there looks again half a second later, and everybody waits for that."""
+        run = self.run
+        opens_store = run.base_rank + local_rank == 0 and run.world_size > 1 and not run.store_is_served
+        return WorkerProcess.start(command, begins_first=opens_store)
 
     @property
     def pids(self) -> tuple[tuple[int, int], ...]:

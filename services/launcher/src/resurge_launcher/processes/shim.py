@@ -1,7 +1,8 @@
 """First instructions of a worker: die with the launcher, then become the training program.
 
-Run as `python -I -S shim.py LAUNCHER_PID -- ARGV...`. The kernel ends this process when its parent ends; the order
-signal-then-check closes the gap in which the parent may have ended already.
+Run as `python -I -S shim.py LAUNCHER_PID [FD] -- ARGV...`; the descriptor is one that the program does not get. The
+kernel ends this process when its parent ends; the order signal-then-check closes the gap in which the parent may have
+ended already.
 """
 
 import ctypes
@@ -38,4 +39,7 @@ def main(launcher_pid: int, argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[3:])
+    at = sys.argv.index("--")
+    for own in sys.argv[2:at]:
+        os.set_inheritable(int(own), False)
+    main(int(sys.argv[1]), sys.argv[at + 1 :])

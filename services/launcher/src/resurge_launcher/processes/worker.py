@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,8 @@ from resurge_libs.core.instant import Instant
 from resurge_libs.obs import log
 
 SHIM = Path(__file__).with_name("shim.py")
+BEGIN_LIMIT_S = 0.25
+"""The launcher stands still meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,14 @@ class Command:
     """File descriptor that becomes the child's stdout; stays open here."""
     stderr: int
     cwd: str | None = None
+
+
+def _await_end_of(pipe: int) -> None:
+    """Wait, for a bounded time, until nobody has the other end of a pipe any more, and close this one."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    poll.poll(BEGIN_LIMIT_S * 1000)
+    os.close(pipe)
 
 
 @functools.cache
@@ -61,18 +72,30 @@ class WorkerProcess:
         self.status: kernel.ExitStatus | None = None
 
     @classmethod
-    def start(cls, command: Command) -> WorkerProcess:
-        """Start it; raises OSError when the system will not."""
-        argv = [sys.executable, "-I", "-S", str(SHIM), str(os.getpid()), "--", *command.argv]
-        popen = subprocess.Popen(
-            argv,
-            env=dict(command.env),
-            stdin=subprocess.DEVNULL,
-            stdout=command.stdout,
-            stderr=command.stderr,
-            cwd=command.cwd,
-            start_new_session=True,
-        )
+    def start(cls, command: Command, begins_first: bool = False) -> WorkerProcess:
+        """Start it; raises OSError when the system will not.
+
+        With `begins_first` it has become its program before this returns, or `BEGIN_LIMIT_S` is over.
+        """
+        begun, not_yet = os.pipe2(os.O_CLOEXEC) if begins_first else (-1, -1)
+        told = (not_yet,) if begins_first else ()
+        argv = [sys.executable, "-I", "-S", str(SHIM), str(os.getpid()), *map(str, told), "--", *command.argv]
+        try:
+            popen = subprocess.Popen(
+                argv,
+                env=dict(command.env),
+                stdin=subprocess.DEVNULL,
+                stdout=command.stdout,
+                stderr=command.stderr,
+                cwd=command.cwd,
+                start_new_session=True,
+                pass_fds=told,
+            )
+        finally:
+            for descriptor in told:
+                os.close(descriptor)
+            if begins_first:
+                _await_end_of(begun)
         return cls(popen.pid, os.pidfd_open(popen.pid), popen)
 
     @classmethod

@@ -1,0 +1,5 @@
+"""Stands in for the first instructions of a worker: it never becomes the program."""
+
+import signal
+
+signal.pause()
