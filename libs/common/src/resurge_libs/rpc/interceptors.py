@@ -19,6 +19,10 @@ from resurge_libs.rpc.errors import abort
 class RefusalInterceptor(grpc.aio.ServerInterceptor):
     """Answers a raised RpcProblem with its status and detail, anything else with INTERNAL."""
 
+    def __init__(self) -> None:
+        self._answering: dict[str, tuple[Any, Any]] = {}
+        """By method that is served: its handler, and that with what it raises turned into a status."""
+
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
@@ -29,7 +33,11 @@ class RefusalInterceptor(grpc.aio.ServerInterceptor):
         details: Any = handler_call_details
         if handler is None:  # an unknown method: gRPC answers it
             return cast(grpc.RpcMethodHandler, None)
-        return answering(handler, details.method)
+        known, wrapped = self._answering.get(details.method, (None, None))
+        if known is not handler:
+            wrapped = answering(handler, details.method)
+            self._answering[details.method] = handler, wrapped
+        return cast(grpc.RpcMethodHandler, wrapped)
 
 
 def answering(handler: Any, method: str) -> Any:

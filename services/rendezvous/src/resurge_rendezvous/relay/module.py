@@ -66,13 +66,13 @@ class RelayModule:
         """Let the launchers go: they come back elsewhere."""
         await self._uplink.stop()
 
-    async def _attach(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def _attach(self, requests: AsyncIterator[Any], context: Any) -> None:
         child = _Child(self._uplink, self._ports.limits.server_ping_timeout_s)
         context.add_done_callback(lambda _context: child.close())
         reader = asyncio.get_running_loop().create_task(child.read(requests))
         try:
             while (desired := await child.stream.next()) is not None:
-                yield rendezvous_pb2.AttachResponse(desired=desired)
+                await context.write(rendezvous_pb2.AttachResponse(desired=desired))
         finally:
             reader.cancel()
             child.close()
