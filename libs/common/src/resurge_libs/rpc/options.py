@@ -7,6 +7,8 @@ import json
 from resurge_libs.core.time_limits import TimeLimits
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+WINDOW_BYTES = 1024 * 1024
+"""What may be under way on a stream before its reader asks for more: enough for 1 Gbit/s over 8 ms."""
 MAX_PENDING_REQUESTS = 100_000
 """A burst of more than 1,000 simultaneous calls is silently cancelled at gRPC's own default."""
 PINGERS_MAX = 2_000
@@ -67,6 +69,10 @@ def _both_sides(limits: TimeLimits) -> Options:
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+        # gRPC would follow what comes on a quiet connection with a ping, to learn how wide the window should be: a
+        # third of what thousands of launchers cost while they join. One window serves them, and logs, as well
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ]
