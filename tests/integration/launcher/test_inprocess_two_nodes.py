@@ -62,6 +62,8 @@ class Job(Pair):
         wait_until(lambda: all(file.exists() for file in files), START_S, "all ranks")
         pids = [int(file.read_text()) for file in files]
         self._pids |= set(pids)
+        if "rank 0 would serve their store" in self.log():
+            pytest.skip("the fork servers were ready too late for the first start: the machine is too busy")
         assert self.sums(0, range(WORLD)) == [f"10 {rank}/4 {pids[rank]}" for rank in range(WORLD)]
         return pids
 

@@ -17,6 +17,7 @@ from resurge_libs.obs.cycle_record import (
     CycleRecord,
     NodePlace,
     RankPlace,
+    RankReplaced,
     as_json,
     from_json,
 )
@@ -36,6 +37,10 @@ RECORD = CycleRecord(
     nodes=(NodePlace("a", "node001", 0, "/logs/2/3"), NodePlace("b", "node002", 1, "/logs/2/3")),
     standby_hosts=("node003",),
     ranks=(RankPlace(0, "a", "node001", 0, 11), RankPlace(1, "b", "node002", 0, None)),
+    replaced=(
+        RankReplaced(1, "b", 4, "WORKER_SIGNAL", "ended by SIGKILL", 1_700_000_050.0, 12, 1_700_000_050.5, 13),
+        RankReplaced(0, "a", 5, "WORKER_EXIT", "exited with 3", 1_700_000_060.0, 11, given_up="no restart is left"),
+    ),
 )
 READS, WRITES = 3_000, 200
 
@@ -63,6 +68,13 @@ def test_a_running_cycle_has_no_end_and_nodes_that_differ_have_no_common_log():
 def test_what_is_no_record_is_refused_with_the_reason(found: object):
     with pytest.raises(BadRecord):
         from_json(found)
+
+
+def test_a_record_of_an_earlier_release_tells_of_no_rank_that_was_replaced():
+    told = as_json(RECORD)
+    assert told["replaced"][0]["back_time"] == "2023-11-14T22:14:10.500Z" and told["replaced"][1]["back_time"] is None
+    del told["replaced"]
+    assert from_json(told) == replace(RECORD, replaced=())
 
 
 def test_fields_of_a_later_release_do_no_harm():

@@ -13,11 +13,12 @@ from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.model import NodePhase
 from resurge_rendezvous.core.muster_values import MusterKind, MusterReport
 from resurge_rendezvous.core.replacement_values import ObservedReplacement, ReplacementStage, Replacing
+from resurge_rendezvous.export import spans_of_replaced
 from tests.unit.rendezvous.desk import SPEC, Desk
 from tests.unit.rendezvous.test_musters import Two
 
 WHY = Because(Reason.WORKER_SIGNAL, "rank 1 was ended by SIGKILL")
-LOST = ObservedReplacement(1, Rank(1), 1, WHY, Wall(100.0), ReplacementStage.WANTED, lost_pid=11)
+LOST = ObservedReplacement(1, Rank(1), 1, WHY, Wall(5_099.0), ReplacementStage.WANTED, lost_pid=11)
 
 
 def alone(**spec: object) -> Desk:
@@ -47,9 +48,13 @@ def test_what_became_of_it_is_remembered(sentence: str):
     desk = alone(max_restarts=2)
     tell(desk, LOST)
     stage = ReplacementStage.GIVEN_UP if sentence else ReplacementStage.JOINED
-    settled = replace(LOST, stage=stage, pid=12, settled_at=Wall(101.0), sentence=sentence)
+    settled = replace(LOST, stage=stage, pid=12, settled_at=Wall(5_101.0), sentence=sentence)
     assert len(tell(desk, settled).facts) == 1 and tell(desk, settled).facts == ()
     (one,) = desk.job.replaced
+    root, decide, spawn = spans_of_replaced(SPEC.job_id, one)
+    assert root.attributes["resurge.outcome"] == ("GIVEN_UP" if sentence else "REPLACED_IN_PLACE")
+    assert (root.start, decide.end, root.end) == (decide.start, spawn.start, spawn.end)
+    assert {decide.parent_id, spawn.parent_id} == {root.span_id}
     assert (one.came, one.sentence, one.pid) == (not sentence, sentence, 12) and one.settled_wall is not None
 
 

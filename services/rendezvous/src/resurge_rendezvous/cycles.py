@@ -19,7 +19,7 @@ from resurge_libs.core.reasons import Because
 from resurge_libs.core.verdict import Verdict
 from resurge_libs.obs import cycle_files, log
 from resurge_libs.obs.background import CLOSE_LIMIT_S, BackgroundWriter, Outage
-from resurge_libs.obs.cycle_record import BadRecord, CycleEnd, CycleRecord, NodePlace, RankPlace
+from resurge_libs.obs.cycle_record import BadRecord, CycleEnd, CycleRecord, NodePlace, RankPlace, RankReplaced
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.job import (
     Ended,
@@ -33,12 +33,13 @@ from resurge_rendezvous.core.job import (
     cause_order,
 )
 from resurge_rendezvous.core.presence import Presence, RdzvState
+from resurge_rendezvous.core.replacement_values import ReplacedRank
 
 SHARE = 0.05
 """Of the writer's time, for what is not urgent."""
 TELLING = (
     f.AttemptRaised | f.JournalBehindAdopted | f.RoundClosed | f.IncidentOpened | f.FaultJoined | f.RoundReopened
-    | f.VerdictLatched | f.RecoveryClosed | f.Terminated
+    | f.VerdictLatched | f.RecoveryClosed | f.Terminated | f.RankReplaced | f.ReplacementSettled
 )  # fmt: skip
 """Facts that change a record."""
 OWN_BYTES_MAX = 8 * 1024 * 1024
@@ -81,6 +82,22 @@ def record_of(state: RdzvState) -> CycleRecord | None:
         nodes=_nodes(job, seen, formation),
         standby_hosts=_standby(job, seen, formation),
         ranks=_ranks(job, seen, formation),
+        replaced=tuple(_replaced(one) for one in job.replaced if one.generation == formation.generation),
+    )
+
+
+def _replaced(one: ReplacedRank) -> RankReplaced:
+    return RankReplaced(
+        rank=one.rank,
+        node=one.node,
+        iteration=one.iteration,
+        reason=one.because.code.value,
+        sentence=one.because.sentence,
+        lost=one.lost_wall,
+        lost_pid=one.lost_pid,
+        back=one.settled_wall if one.came else None,
+        pid=one.pid or None,
+        given_up=one.sentence,
     )
 
 

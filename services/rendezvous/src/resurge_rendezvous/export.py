@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_libs.core.ids import IncidentId, SpanId
+from resurge_libs.core.ids import IncidentId, JobId, SpanId
 from resurge_libs.obs.background import BackgroundWriter, Outage
 from resurge_libs.obs.names import Attr, SpanName
 from resurge_libs.obs.recovery_spans import AttributeValue, RecoverySpan, SpanRecord, records_of
 from resurge_libs.obs.sinks import SpanSink
 from resurge_libs.rpc.records import JOB_NAME, RECOVERIES_NAME, append_recovery, recorded_incidents, write_job
 from resurge_rendezvous.core import model
+from resurge_rendezvous.core.replacement_values import ReplacedRank
 from resurge_rendezvous.wire_out import recovery_to_proto
 
 SERVICE = "rendezvous"
@@ -46,6 +47,10 @@ class RecoveryExport:
     def export(self, record: model.RecoveryRecord) -> None:
         """Export a record that was closed or amended; of amendments in a row only the last is. Returns at once."""
         self._writer.put(record.incident, partial(self._export, record))
+
+    def export_replaced(self, job: JobId, one: ReplacedRank) -> None:
+        """Export the short trace of a rank in whose place a fresh process came, or did not. Returns at once."""
+        self._writer.put(f"replaced-{one.key}", partial(self._sink.export, spans_of_replaced(job, one)))
 
     def show_job(self, job: rendezvous_pb2.Job) -> None:
         """Replace `job.json`; of several changes in a row only the newest is written."""
@@ -129,6 +134,27 @@ def spans_of(record: model.RecoveryRecord) -> tuple[SpanRecord, ...]:
         told[Attr.RESTARTS_LEFT] = record.verdict.restarts_left
     root = RecoverySpan(SpanName.RECOVERY, record.start, record.end, service=SERVICE, attributes=told)
     return records_of(record.incident, root, (_child(span) for span in record.spans if span.name in NAMES))
+
+
+def spans_of_replaced(job: JobId, one: ReplacedRank) -> tuple[SpanRecord, ...]:
+    """From the loss to the return, a recovery of one rank that restarted nobody else: decided, then started."""
+    end = one.granted_wall if one.settled_wall is None else one.settled_wall
+    told: dict[str, AttributeValue] = {
+        Attr.JOB: job,
+        Attr.OUTCOME: "REPLACED_IN_PLACE" if one.came else "GIVEN_UP",
+        Attr.REASON: one.because.code.value,
+        Attr.SENTENCE: one.sentence or one.because.sentence,
+        Attr.OLD_GENERATION: one.generation,
+        Attr.GENERATION: one.generation,
+        Attr.ATTEMPT: one.attempt,
+        Attr.CYCLE: one.cycle,
+        Attr.CULPRIT: f"{one.node}/{one.rank}",
+    }
+    name = IncidentId(f"in-place-{job}-{one.attempt}-{one.generation}-{one.node}-{one.number}")
+    root = RecoverySpan(SpanName.RECOVERY, one.lost_wall, end, service=SERVICE, attributes=told)
+    decide = RecoverySpan(SpanName.DECIDE, one.lost_wall, one.granted_wall, service=SERVICE)
+    spawn = RecoverySpan(SpanName.SPAWN, one.granted_wall, end, one.node, one.rank, service=LAUNCHER)
+    return records_of(name, root, (decide, spawn))
 
 
 def _child(span: model.RecoverySpan) -> RecoverySpan:

@@ -24,8 +24,10 @@ from resurge_libs.obs import log
 from resurge_libs.rpc.records import CYCLES_NAME
 from resurge_rendezvous import tell, wire_out
 from resurge_rendezvous.clients import POLICY, GrpcPolicy, PolicyPort
+from resurge_rendezvous.core import replaced
 from resurge_rendezvous.core.crowds import is_patient, may_be_one_of_many, together
 from resurge_rendezvous.core.exclusions import every_exclusion
+from resurge_rendezvous.core.facts import ReplacementSettled
 from resurge_rendezvous.core.model import Ended, Job, NodeExcluded, NodeReadmitted, Paused, RdzvState, Tick
 from resurge_rendezvous.core.step import RULES_VERSION, RendezvousMachine
 from resurge_rendezvous.core.views import job_view
@@ -162,11 +164,20 @@ class RendezvousModule:
         log.event("service_paused", for_s=for_s)
         return Paused(self.desk.stamp(), for_s)
 
+    def _show_replaced(self, step: Step[RdzvState]) -> None:
+        job = step.state.durable
+        for fact in step.facts:
+            if isinstance(fact, ReplacementSettled) and job.spec is not None:
+                one = replaced.known(job, fact.generation, fact.node, fact.number)
+                if one is not None:
+                    self._export.export_replaced(job.spec.job_id, one)
+
     def _told(self, event: Any, step: Step[RdzvState]) -> None:
         if _is_over(step.state) != self._is_over:  # acknowledgements are no facts, and no picture changes by them
             self._hurry()  # a host that lives for this job waits for it
             self._changed()
         self._cycles.told(step.state, step.facts)
+        self._show_replaced(step)
         if any(isinstance(fact, NodeExcluded | NodeReadmitted) for fact in step.facts):
             self._show_exclusions(step.state.durable)
         try:

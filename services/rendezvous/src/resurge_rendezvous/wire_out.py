@@ -40,7 +40,7 @@ from resurge_rendezvous.core.model import (
 from resurge_rendezvous.wire import STOP_ACTIONS
 from resurge_rendezvous.wire_machines import exclusion_to_proto, node_to_proto
 from resurge_rendezvous.wire_musters import order_to_proto
-from resurge_rendezvous.wire_replacements import replacing_to_proto
+from resurge_rendezvous.wire_replacements import replaced_to_proto, replacing_to_proto
 from resurge_rendezvous.wire_times import duration, timestamp
 
 MAX_FAULTS_TOLD = 1_024
@@ -176,6 +176,7 @@ def job_to_proto(view: JobView) -> rendezvous_pb2.Job:
         incident_id=view.incident or "",
         nodes=[node_to_proto(node) for node in view.nodes],
         recoveries_closed=view.recoveries_closed,
+        replaced=[replaced_to_proto(one) for one in view.replaced],
     )
     if view.spec is not None:
         job.spec.CopyFrom(spec_to_proto(view.spec))

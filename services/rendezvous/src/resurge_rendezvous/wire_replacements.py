@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from resurge_api.rendezvous.v1 import attach_pb2, muster_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, muster_pb2, rendezvous_pb2
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
-from resurge_libs.rpc.errors import because_from_proto
+from resurge_libs.rpc.errors import because_from_proto, because_to_proto
 from resurge_libs.rpc.validation import Violations
-from resurge_rendezvous.core.replacement_values import ObservedReplacement, ReplacementStage, Replacing
+from resurge_rendezvous.core.replacement_values import ObservedReplacement, ReplacedRank, ReplacementStage, Replacing
+from resurge_rendezvous.wire_times import timestamp
 
 MAX_REPLACEMENTS = 4_096
 """Of one generation on one node."""
@@ -66,3 +67,23 @@ def _wall_of(one: muster_pb2.Replacement, field: str, wrong: Violations, at: str
 def replacing_to_proto(said: Replacing) -> muster_pb2.Replacing:
     """What a member is told."""
     return muster_pb2.Replacing(granted=said.granted, refused_upto=said.refused_upto, sentence=said.sentence)
+
+
+def replaced_to_proto(one: ReplacedRank) -> rendezvous_pb2.ReplacedRank:
+    """The durable record of one, for people."""
+    return rendezvous_pb2.ReplacedRank(
+        node_id=one.node,
+        rank=one.rank,
+        generation=one.generation,
+        cycle=one.cycle,
+        attempt=one.attempt,
+        iteration=one.iteration,
+        because=because_to_proto(one.because),
+        lost_at=timestamp(one.lost_wall),
+        granted_at=timestamp(one.granted_wall),
+        settled_at=None if one.settled_wall is None else timestamp(one.settled_wall),
+        came=one.came,
+        sentence=one.sentence,
+        lost_pid=one.lost_pid,
+        pid=one.pid,
+    )

@@ -71,6 +71,25 @@ class CycleEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class RankReplaced:
+    """A rank that was lost, and in whose place a fresh process was granted: the cycle went on."""
+
+    rank: int
+    node: str
+    iteration: int
+    """The one that it was to take part in."""
+    reason: str
+    sentence: str
+    lost: float
+    lost_pid: int
+    back: float | None = None
+    """When the fresh process took part; None where it did not."""
+    pid: int | None = None
+    given_up: str = ""
+    """Why it did not."""
+
+
+@dataclass(frozen=True, slots=True)
 class CycleRecord:
     """One cycle of one attempt of a job. Times are wall-clock seconds of the service."""
 
@@ -89,6 +108,8 @@ class CycleRecord:
     """In the order of group ranks."""
     standby_hosts: tuple[str, ...] = ()
     ranks: tuple[RankPlace, ...] = ()
+    replaced: tuple[RankReplaced, ...] = ()
+    """Oldest first."""
 
     @property
     def log_place(self) -> str:
@@ -143,6 +164,21 @@ def as_json(record: CycleRecord) -> dict[str, Any]:
         "ranks": [
             {"rank": at.rank, "node": at.node, "host": at.host, "local_rank": at.local_rank, "pid": at.pid}
             for at in record.ranks
+        ],
+        "replaced": [
+            {
+                "rank": one.rank,
+                "node": one.node,
+                "iteration": one.iteration,
+                "reason": one.reason,
+                "sentence": one.sentence,
+                "lost_time": _stamp(one.lost),
+                "lost_pid": one.lost_pid,
+                "back_time": _stamp(one.back) if one.back is not None else None,
+                "pid": one.pid,
+                "given_up": one.given_up or None,
+            }
+            for one in record.replaced
         ],
     }
 
@@ -213,6 +249,23 @@ def _parsed(found: Mapping[str, Any]) -> CycleRecord:
             )
             for at in found["ranks"]
         ),
+        replaced=tuple(_replaced(one) for one in found.get("replaced") or ()),
+    )
+
+
+def _replaced(found: Mapping[str, Any]) -> RankReplaced:
+    """One of a record; those of earlier releases have none."""
+    return RankReplaced(
+        rank=int(found["rank"]),
+        node=str(found["node"]),
+        iteration=int(found["iteration"]),
+        reason=str(found["reason"]),
+        sentence=str(found["sentence"]),
+        lost=_seconds(found["lost_time"]),
+        lost_pid=int(found["lost_pid"]),
+        back=_seconds(found["back_time"]) if found.get("back_time") else None,
+        pid=None if found.get("pid") is None else int(found["pid"]),
+        given_up=str(found.get("given_up") or ""),
     )
 
 

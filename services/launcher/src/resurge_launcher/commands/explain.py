@@ -12,9 +12,10 @@ from google.protobuf import json_format
 
 from resurge_api.policy.v1 import policy_pb2
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_launcher.commands.control import Place, ask, find_place, place_options, recoveries_at
+from resurge_launcher.commands.control import Place, ask, find_place, job_at, place_options, recoveries_at
 from resurge_launcher.usage import CommandFailed, UsageProblem, unknown
 from resurge_launcher.views.explanation import explanation_lines
+from resurge_launcher.views.replaced import replaced_lines
 from resurge_launcher.views.replay import replayed_by_default
 from resurge_libs.core.repeat_offenders import POLICY_ORDER
 from resurge_libs.core.verdict import SOURCE_DEFAULT
@@ -27,13 +28,29 @@ from resurge_libs.core.verdict import SOURCE_DEFAULT
 def command(incident: str | None, endpoint: str | None, state_dir: str | None, is_json: bool) -> None:
     """Say why INCIDENT got its verdict; the beginning of its name is enough, and without it the last one is meant."""
     place = find_place(endpoint, state_dir)
-    record = chosen(recoveries_at(place), incident)
+    records, replaced = recoveries_at(place), _replaced_at(place)
+    if not records and replaced and incident is None and not is_json:
+        click.echo("No incident so far.")
+        for line in replaced_lines(replaced):
+            click.echo(line)
+        return
+    record = chosen(records, incident)
     by, answer = explained(place, record)
     if is_json:
         click.echo(json_format.MessageToJson(answer, indent=1, preserving_proto_field_name=True))
         return
-    for line in explanation_lines(record, answer, by):
+    between = range(record.generation_from, max(record.generation_from, record.generation_to) + 1)
+    told = replaced_lines([one for one in replaced if incident is None or one.generation in between])
+    for line in (*explanation_lines(record, answer, by), *(["", *told] if told else [])):
         click.echo(line)
+
+
+def _replaced_at(place: Place) -> Sequence[rendezvous_pb2.ReplacedRank]:
+    """Ranks that got fresh processes in place; none where no job is told of."""
+    try:
+        return job_at(place).replaced
+    except CommandFailed:
+        return ()
 
 
 def chosen(records: Sequence[rendezvous_pb2.Recovery], name: str | None) -> rendezvous_pb2.Recovery:

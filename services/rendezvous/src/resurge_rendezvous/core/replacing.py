@@ -37,6 +37,7 @@ def replacements_told(d: Draft, seat: Seat, formation: Formation) -> None:
             at = corrected(d, seat, one.settled_at)
             sentence = one.sentence or "its launcher gave it up" if one.stage is ReplacementStage.GIVEN_UP else ""
             d.record(f.ReplacementSettled(record.node, record.generation, record.number, one.pid, at, sentence))
+            d.changed()
             d.because = Because(Reason.OBSERVED, f"rank {one.rank} is replaced{', not' if sentence else ''}")
 
 
@@ -64,6 +65,7 @@ def _decide(d: Draft, seat: Seat, formation: Formation, one: ObservedReplacement
             lost_pid=one.lost_pid,
         )
         d.record(f.RankReplaced(record))
+        d.changed()
         d.because = Because(one.because.code, f"{one.because.sentence}: a fresh process takes its place")
         await_refund(d)
     d.touch(seat.node)

@@ -28,6 +28,7 @@ from resurge_rendezvous.core.job import (
 from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, RdzvState, Seat
 from resurge_rendezvous.core.recoveries import open_record
+from resurge_rendezvous.core.replacement_values import ReplacedRank
 from resurge_rendezvous.core.rules import order_key
 from resurge_rendezvous.core.timekeeping import ledger_of
 from resurge_rendezvous.core.values import JobSpec, NodePhase
@@ -99,6 +100,8 @@ class JobView:
     """Every machine that is out."""
     restarts_refunded: int = 0
     cause_budgets: tuple[CauseBudget, ...] = ()
+    replaced: tuple[ReplacedRank, ...] = ()
+    """In whose places fresh processes were granted."""
 
 
 def job_view(state: RdzvState) -> JobView:
@@ -126,6 +129,7 @@ def job_view(state: RdzvState) -> JobView:
         exclusions=every_exclusion(job),
         restarts_refunded=job.refunded,
         cause_budgets=cause_budgets_of(job, job.spec) if job.spec is not None else (),
+        replaced=job.replaced,
     )
 
 

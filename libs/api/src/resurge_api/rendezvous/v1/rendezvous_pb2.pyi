@@ -158,7 +158,7 @@ class Exclusion(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., host: _Optional[str] = ..., machine_id: _Optional[str] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_automatic: bool = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations", "progress", "exclusions", "restarts_refunded", "cause_budgets")
+    __slots__ = ("spec", "token", "cycle", "phase", "because", "restarts_spent", "incident_id", "nodes", "decision", "ledger", "recoveries_closed", "recommendations", "progress", "exclusions", "restarts_refunded", "cause_budgets", "replaced")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +175,7 @@ class Job(_message.Message):
     EXCLUSIONS_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_REFUNDED_FIELD_NUMBER: _ClassVar[int]
     CAUSE_BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
     spec: _attach_pb2.JobSpec
     token: _ids_pb2.FencingToken
     cycle: int
@@ -191,7 +192,40 @@ class Job(_message.Message):
     exclusions: _containers.RepeatedCompositeFieldContainer[Exclusion]
     restarts_refunded: int
     cause_budgets: _containers.RepeatedCompositeFieldContainer[_restarts_pb2.CauseBudget]
-    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCount, _Mapping]] = ..., exclusions: _Optional[_Iterable[_Union[Exclusion, _Mapping]]] = ..., restarts_refunded: _Optional[int] = ..., cause_budgets: _Optional[_Iterable[_Union[_restarts_pb2.CauseBudget, _Mapping]]] = ...) -> None: ...
+    replaced: _containers.RepeatedCompositeFieldContainer[ReplacedRank]
+    def __init__(self, spec: _Optional[_Union[_attach_pb2.JobSpec, _Mapping]] = ..., token: _Optional[_Union[_ids_pb2.FencingToken, _Mapping]] = ..., cycle: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., restarts_spent: _Optional[int] = ..., incident_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., decision: _Optional[_Union[TerminalDecision, _Mapping]] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., recoveries_closed: _Optional[int] = ..., recommendations: _Optional[_Iterable[_Union[RecommendationCount, _Mapping]]] = ..., progress: _Optional[_Union[_progress_pb2.ProgressCount, _Mapping]] = ..., exclusions: _Optional[_Iterable[_Union[Exclusion, _Mapping]]] = ..., restarts_refunded: _Optional[int] = ..., cause_budgets: _Optional[_Iterable[_Union[_restarts_pb2.CauseBudget, _Mapping]]] = ..., replaced: _Optional[_Iterable[_Union[ReplacedRank, _Mapping]]] = ...) -> None: ...
+
+class ReplacedRank(_message.Message):
+    __slots__ = ("node_id", "rank", "generation", "cycle", "attempt", "iteration", "because", "lost_at", "granted_at", "settled_at", "came", "sentence", "lost_pid", "pid")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    CYCLE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    LOST_AT_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_AT_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_AT_FIELD_NUMBER: _ClassVar[int]
+    CAME_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    LOST_PID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    rank: int
+    generation: int
+    cycle: int
+    attempt: int
+    iteration: int
+    because: _ids_pb2.Because
+    lost_at: _timestamp_pb2.Timestamp
+    granted_at: _timestamp_pb2.Timestamp
+    settled_at: _timestamp_pb2.Timestamp
+    came: bool
+    sentence: str
+    lost_pid: int
+    pid: int
+    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., generation: _Optional[int] = ..., cycle: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., because: _Optional[_Union[_ids_pb2.Because, _Mapping]] = ..., lost_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., granted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., came: bool = ..., sentence: _Optional[str] = ..., lost_pid: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class Ledger(_message.Message):
     __slots__ = ("begun", "reached", "doing", "productive", "lost", "detection", "teardown", "rendezvous", "start", "restore", "waiting", "lost_steps", "unmeasured")
