@@ -4,6 +4,8 @@
 
 `restart_s`: eight ranks under one launcher, one is killed while the others wait for another one in a collective; from
 the kill to the last survivor's next all-reduce. `kills_s` has every kill of the rounds, of smaller worlds too.
+`replaced_s`: the same kills where a fresh warm process takes each one's place, to the last of all eight ranks' next
+all-reduce; `replaced_kills_s` has every kill.
 `rss_growth_mib`: what one rank's memory has grown by over the restarts after the first ten, with its descriptors and
 threads. `peer_restart_s`: the same kill under the published package's wrapper (inprocess_peer.py), a round of each in
 turn, with an abort for gloo lent to it and short intervals; `peer_defaults_s`: with its own intervals;
@@ -74,7 +76,7 @@ train()
 class Job:
     """One launcher with its ranks."""
 
-    def __init__(self, ranks: int, restarts: int) -> None:
+    def __init__(self, ranks: int, restarts: int, replaced: int = 0) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="resurge-bench-"))
         self.ranks = ranks
         script = self.folder / "train.py"
@@ -82,6 +84,7 @@ class Job:
         command = [sys.executable, "-m", "resurge_launcher", "run", "--standalone", "--rdzv-id", "inprocess"]
         command += ["--nproc-per-node", str(ranks), "--run-dir", str(self.folder / "run")]
         command += ["--state-dir", str(self.folder / "state"), "--ft-rank-heartbeat-timeout", "none"]
+        command += ["--max-restarts", str(replaced)]
         with (self.folder / "launcher.log").open("wb") as log:
             arguments = [*command, str(script), str(self.folder), str(restarts)]
             self.process = subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -117,14 +120,14 @@ class Job:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def killed(ranks: int) -> list[float]:
-    """Seconds from each kill to the last survivor's next all-reduce."""
-    job, took_s = Job(ranks, restarts=0), []
+def killed(ranks: int, is_replaced: bool = False) -> list[float]:
+    """Seconds from each kill to the last survivor's next all-reduce, or to that of all ranks with a fresh one."""
+    job, took_s = Job(ranks, restarts=0, replaced=KILLS_A_ROUND if is_replaced else 0), []
     try:
         living = list(range(ranks))
         job.sums(0, living)
         for number in range(KILLS_A_ROUND):
-            at = job.kill(living.pop())
+            at = job.kill(living[-1] if is_replaced else living.pop())
             took_s.append(max(row[0] for row in job.sums(number + 1, living)) - at)
     finally:
         job.end()
@@ -166,18 +169,23 @@ def _median(took_s: list[float | None]) -> float | None:
 def _rounds(options: argparse.Namespace, peer: Peer | None) -> dict[str, object]:
     """The kills of all rounds: ours, then the peer's at both paces, so that all meet the same machine."""
     kills: list[list[float]] = []
+    replaced: list[list[float]] = []
     peers: dict[Pace, list[float | None]] = {pace: [] for pace in Pace}
     for number in range(options.rounds):
         kills.append(killed(options.ranks))
+        replaced.append(killed(options.ranks, is_replaced=True))
         if peer is not None:
             for pace, took_s in peers.items():
                 took_s.append(peer_killed(peer, options.ranks, Aborts.CUT, pace))
         shown = {pace.value: took_s[-1:] for pace, took_s in peers.items()}
-        print(f"round {number + 1}: ours {[round(s, 3) for s in kills[-1]]} s, the peer {shown}", flush=True)
+        ours, fresh = ([round(s, 3) for s in row[-1]] for row in (kills, replaced))
+        print(f"round {number + 1}: ours {ours} s, replaced {fresh} s, the peer {shown}", flush=True)
     own = peer_killed(peer, options.ranks, Aborts.OWN, Pace.SHORT, OWN_ABORT_S) if peer is not None else None
     return {
         "restart_s": round(statistics.median(row[0] for row in kills), 3),
         "kills_s": [[round(s, 3) for s in row] for row in kills],
+        "replaced_s": round(statistics.median(row[0] for row in replaced), 3),
+        "replaced_kills_s": [[round(s, 3) for s in row] for row in replaced],
         "peer_restart_s": _median(peers[Pace.SHORT]) if peers[Pace.SHORT] else None,
         "peer_defaults_s": _median(peers[Pace.DEFAULT]) if peers[Pace.DEFAULT] else None,
         "peer_kills_s": {pace.value: [s and round(s, 3) for s in took_s] for pace, took_s in peers.items()},

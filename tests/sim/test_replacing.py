@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from resurge_launcher.core import replacements
+from resurge_launcher.core.replacement_state import ReplacementStage
 from resurge_rendezvous.core import model as rm
 from resurge_rendezvous.core import observing
 from tests.sim import rudeness
@@ -150,3 +152,32 @@ def test_no_fresh_process_would_come_if_rendezvous_granted_none(monkeypatch: pyt
     world.crash(world.node_names[1])
     world.run_until(lambda: world.in_place.all_run(1), REPLACE_S + 2 * SOON_S)
     assert len(world.processes()) == 5
+
+
+def test_a_fork_that_was_not_granted_would_be_seen(monkeypatch: pytest.MonkeyPatch):
+    wanted = replacements.wanted
+
+    def granted(*given):
+        crew = wanted(*given)
+        known = tuple(replace(one, stage=ReplacementStage.GRANTED) for one in crew.muster.replacements)
+        return replace(crew, muster=replace(crew.muster, replacements=known))
+
+    monkeypatch.setattr(replacements, "wanted", granted)
+    world = training(1)
+    with pytest.raises(AssertionError, match="0 are granted"):
+        world.crash(world.node_names[0])
+        world.run(world.now_s + 10.0)
+
+
+def test_a_start_that_says_to_nobody_that_ranks_are_given_anew_would_be_seen(monkeypatch: pytest.MonkeyPatch):
+    told = InPlace.take
+
+    def take(self, launcher, order):
+        is_start = getattr(order, "kind", "") == "start"
+        told(self, launcher, replace(order, is_anew=False) if is_start else order)
+
+    monkeypatch.setattr(InPlace, "take", take)
+    world = training(1)
+    with pytest.raises(AssertionError, match="not told to be anew"):
+        world.crash(world.node_names[0])
+        world.run(world.now_s + 10.0)

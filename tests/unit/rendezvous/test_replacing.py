@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from resurge_libs.core import codec
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.model import NodePhase
+from resurge_rendezvous.core.model import Job, NodePhase
 from resurge_rendezvous.core.muster_values import MusterKind, MusterReport
 from resurge_rendezvous.core.replacement_values import ObservedReplacement, ReplacementStage, Replacing
 from resurge_rendezvous.export import spans_of_replaced
@@ -106,3 +107,10 @@ def test_one_that_is_not_of_the_generation_does_not():
     desk.join("n2", local_world_size=1, in_place_version=0)
     desk.proven("n0", "n1")
     assert desk.run_of("n0").muster is not None and not desk.run_of("n0").in_place_refusal
+
+
+def test_a_state_of_an_earlier_release_knows_of_none():
+    text = codec.encode(alone().job)
+    assert b',"replaced":[]' in text
+    text = text.replace(b',"replaced":[]', b"")
+    assert codec.decode(Job, text).replaced == ()

@@ -48,7 +48,7 @@ class Line:
             needed=min_world,
             limit_ms=round(1000 * limit_s),
             spans_nodes=self._spans_nodes,
-            replace_ms=round(1000 * replace_s),
+            replace_ms=max(0, round(1000 * replace_s)),
         )
         self._say(joins)
 
