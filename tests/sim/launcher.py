@@ -162,7 +162,6 @@ class Launcher(SimProcess):
             case h.SpawnWorkers(run):
                 self.later(chance.uniform(0.005, 0.08), lambda: self._spawn(run))
             case h.SignalWorkers(generation, signal):
-                self.world.in_place.call_off(self, int(generation))
                 self._signal(int(generation), signal)
             case h.SweepStrays(generation):
                 self.world.in_place.call_off(self, int(generation))

@@ -208,7 +208,6 @@ class Effects:
             run, self._ordered = self._ordered, None
             because = Because(Reason.WORKER_START_FAILED, "the workers are no longer wanted; none was started")
             self._hands.post(h.SpawnFailed(run.generation, because))
-        self._fresh.call_off(generation)
         if team is not None:
             team.signal(action.signal)
 

@@ -37,8 +37,10 @@ def replaced(
         return state, (), Because(Reason.LATE_EVENT_IGNORED, f"a fresh process of generation {event.generation}")
     if isinstance(event, ReplaceDone):
         crew, actions = replacing.started(crew, event)
-    else:
+    elif isinstance(state.phase, Running):
         crew, actions = replacing.failed(crew, event, now)
+    else:  # its workers are being ended: nothing is gone on with
+        actions = ()
     state, more = with_crew(state, crew, now)
     return state, (*actions, *more), Because(Reason.OBSERVED, f"local rank {event.local_rank} is replaced, or is not")
 
