@@ -65,6 +65,7 @@ class Words:
             pid=1,
             local_world_size=1,
             address="127.0.0.1",
+            in_place_version=1,
         )
 
     def first(self) -> rendezvous_pb2.AttachRequest:

@@ -98,5 +98,10 @@ class UpBatch(Generic[H, O, B]):
 
 def _first(waiting: dict[int, V], most: int, *before: Mapping[int, object]) -> tuple[tuple[int, V], ...]:
     """Take so many that nothing of the same link waits before."""
-    links = [link for link in waiting if not any(link in others for others in before)]
+    ahead = [others for others in before if others]
+    if not ahead and len(waiting) <= most:
+        whole = tuple(waiting.items())
+        waiting.clear()
+        return whole
+    links = [link for link in waiting if not any(link in others for others in ahead)]
     return tuple([(link, waiting.pop(link)) for link in links[:most]])
