@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from resurge_libs.core.refusals import Overloaded, RpcProblem, Unready
 from resurge_rendezvous.core import model as rm
-from resurge_rendezvous.pace import MOST_PER_MESSAGE, Pace
+from resurge_rendezvous.pace import MOST_SAID, Pace
 from resurge_rendezvous.relay.batch import Words
 from resurge_rendezvous.relay.links import NO_ROOT, Links
 from resurge_rendezvous.relay.settings import RelaySettings
@@ -148,7 +148,7 @@ class Relay:
         self._send_at_s = None
         if self._links.batch.is_urgent:
             self._pace.left(self.world.now_s)
-        while (upward := self._links.batch.take(MOST_PER_MESSAGE)) is not None and self.up is not None:
+        while (upward := self._links.batch.take(MOST_SAID)) is not None and self.up is not None:
             self.up.send_up(upward)
 
     def _hand_out(self, link: int, told: object) -> None:

@@ -22,7 +22,7 @@ from resurge_rendezvous import wire
 from resurge_rendezvous.attach import Attachment, first_of
 from resurge_rendezvous.core.model import PROTOCOL_VERSION, BeatReceived, BeatsReceived, Desired, Run
 from resurge_rendezvous.desk import Desk
-from resurge_rendezvous.pace import MOST_PER_MESSAGE, Pace
+from resurge_rendezvous.pace import MOST_TOLD, Pace
 from resurge_rendezvous.wire_out import desired_to_proto
 
 MAX_LINKS = 4_096
@@ -61,7 +61,7 @@ class RelaySession:
     async def next(self) -> relay_pb2.AttachManyResponse | None:
         """What the launchers are told next; None when the stream is over. Raises the refusal that ended it."""
         while True:
-            message = self._down.take(MOST_PER_MESSAGE)
+            message = self._down.take(MOST_TOLD)
             if message is not None:
                 return message
             if isinstance(self._over, RpcProblem):

@@ -7,10 +7,13 @@ the launchers behind the relay: with few there is little to gather.
 
 from __future__ import annotations
 
-S_PER_LINK = 0.00002
-MOST_S = 0.02
-MOST_PER_MESSAGE = 256
-"""Launchers that one message speaks of, so that no message outgrows its bound and no turn of a loop takes long."""
+S_PER_LINK = 0.00005
+MOST_S = 0.05
+MOST_SAID = 256
+"""Launchers whose words go up in one message: it stays within its bound, and reading it holds nothing up for long."""
+MOST_TOLD = 1_024
+"""Launchers told in one message. What they are told is small and mostly alike; with several messages the first launchers
+would have answered before the last are told."""
 
 
 class Pace:

@@ -23,7 +23,7 @@ from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import from_status, problem_of
 from resurge_libs.rpc.passing import hold_for_ever
 from resurge_rendezvous.core.model import PROTOCOL_VERSION
-from resurge_rendezvous.pace import MOST_PER_MESSAGE, Pace
+from resurge_rendezvous.pace import MOST_SAID, Pace
 from resurge_rendezvous.relay.links import NO_ROOT, Links
 from resurge_rendezvous.relay.settings import RelaySettings
 from resurge_rendezvous.relay.words import message_of, words_of
@@ -132,7 +132,7 @@ class Uplink:
                     await asyncio.sleep(pace.wait_s(clock(), len(links)))
                     pace.left(clock())
                 self._changed.clear()
-                while (upward := links.batch.take(MOST_PER_MESSAGE)) is not None:
+                while (upward := links.batch.take(MOST_SAID)) is not None:
                     await call.write(message_of(upward))
 
     def _hand_out(self, told: relay_pb2.AttachManyResponse) -> None:
