@@ -12,8 +12,9 @@ MOST_S = 0.05
 MOST_SAID = 256
 """Launchers whose words go up in one message: it stays within its bound, and reading it holds nothing up for long."""
 MOST_TOLD = 1_024
-"""Launchers told in one message. What they are told is small and mostly alike; with several messages the first launchers
-would have answered before the last are told."""
+"""Launchers told in one message. What they are told is small and mostly alike; in several messages, the first launchers
+would have answered before the last are told.
+"""
 
 
 class Pace:
