@@ -70,7 +70,7 @@ def _both_sides(limits: TimeLimits) -> Options:
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
         # gRPC would follow what comes on a quiet connection with a ping, to learn how wide the window should be: a
-        # third of what thousands of launchers cost while they join. One window serves them, and logs, as well
+        # seventh of what thousands of launchers cost a relay. One window serves them, and logs, as well
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
