@@ -216,9 +216,18 @@ class Effects:
 
     def _exited(self, team: Team, local_rank: int, worker: WorkerProcess) -> None:
         assert worker.status is not None, "only a reaped worker has ended"
+        self._tell_struck(team, Dying(worker.status, self._hands.now()))
         self._hands.post(self._end(team, local_rank, worker, worker.status))
 
     def _dying(self, team: Team, local_rank: int, worker: WorkerProcess, dying: Dying) -> None:
+        self._tell_struck(team, dying)
+        self._tell_dying(team, local_rank, worker, dying)
+
+    def _tell_struck(self, team: Team, failed: Dying) -> None:
+        for local_rank, worker, dying in team.struck_before(failed):
+            self._tell_dying(team, local_rank, worker, dying)
+
+    def _tell_dying(self, team: Team, local_rank: int, worker: WorkerProcess, dying: Dying) -> None:
         end = self._end(team, local_rank, worker, dying.status)
         self._hands.post(h.WorkerDying(replace(end, at=dying.at)))
 
