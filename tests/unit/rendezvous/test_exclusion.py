@@ -288,6 +288,23 @@ def test_a_verdict_that_names_too_many_excludes_none():
     assert {fact.node for fact in d.facts_of(WouldExclude)} == {"n0", "n1", "n2"}
 
 
+def test_a_machine_that_is_out_already_is_not_excluded_again_and_takes_no_room():
+    d = crowd(0.1)
+    exclude(d, "n2")
+    fault(d, "n0", excluding("n0", "n2"))
+    assert [fact.node for fact in d.facts_of(NodeExcluded)] == ["n2", "n0"], "a tenth of ten nodes, and that is n0"
+    assert d.facts_of(WouldExclude) == []
+
+
+def test_two_nodes_on_one_machine_are_one_machine_to_a_verdict():
+    d = crowd(0.1)
+    d.hello("n10", boot_id="boot-n0", host="container-7", infra_rank=10)
+    d.ready("n10")
+    fault(d, "n0", excluding("n0", "n10"))
+    assert [fact.node for fact in d.facts_of(NodeExcluded)] == ["n0"] and d.facts_of(WouldExclude) == []
+    assert (standings(d)["n0"], standings(d)["n10"]) == ("EXCLUDED", "EXCLUDED")
+
+
 @pytest.mark.parametrize(("share", "excluded"), [(0.0, 0), (0.01, 1), (1.0, 1)])
 def test_a_small_share_allows_one_and_none_allows_none(share: float, excluded: int):
     d = crowd(share)

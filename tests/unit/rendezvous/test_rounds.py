@@ -252,8 +252,11 @@ def test_launchers_known_to_be_dead_are_replaced_when_their_leases_are_over():
     d = started(None, "n2", "n3")
     d.close("n0")
     d.close("n1")
-    d.wait(6.0, ("n2", "n3"))
+    d.wait(3.0, ("n2", "n3"))
     d.verdict()
+    assert waits_for(d) is Reason.ALL_LOST_WAIT, "a launcher that lives would be back within its lease"
+    assert (d.told("n2"), d.told("n3")) == ("PARK", "PARK")
+    d.wait(3.0, ("n2", "n3"))
     assert (d.told("n2"), d.told("n3")) == ("RUN 2", "RUN 2")
 
 

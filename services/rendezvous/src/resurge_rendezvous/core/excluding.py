@@ -44,7 +44,8 @@ def exclude(d: Draft, node: NodeId, exclusion: Exclusion, identity: Identity | N
 def exclude_by_verdict(d: Draft, nodes: Iterable[NodeId], because: Because, by: str) -> None:
     """Exclude the machines that a verdict names, unless too few would be left or the circuit breaker holds."""
     named = [(node, machine) for node in sorted(nodes) if (machine := _to_exclude(d, node)) is not None]
-    room = _room(d) if because.code not in HARDWARE_FATAL else len(named)
+    machines = _distinct(machine for _, machine in named)
+    room = _room(d) if because.code not in HARDWARE_FATAL else machines
     for node, machine in named:
         if exclusion_of(d.job, machine) is not None:
             continue  # another node on a machine that this verdict has excluded already
@@ -52,7 +53,7 @@ def exclude_by_verdict(d: Draft, nodes: Iterable[NodeId], because: Because, by: 
         if not is_enough and because.code not in HARDWARE_FATAL:
             sentence = f"without {node} only {left} of {d.spec.min_nodes} nodes are left: {because.sentence}"
             keep(d, (node,), sentence)
-        elif len(named) > room:
+        elif machines > room:
             keep(d, (node,), f"{_held_by_breaker(d)}: {because.sentence}")
         else:
             told = Because(Reason.EXCLUDED, because.sentence)
@@ -177,6 +178,15 @@ def _to_exclude(d: Draft, node: NodeId) -> Identity | None:
         return None
     machine = machine_in_generation(d, node)
     return machine if exclusion_of(d.job, machine) is None else None
+
+
+def _distinct(identities: Iterable[Identity]) -> int:
+    """How many machines these are: several nodes may be on one."""
+    found: list[Identity] = []
+    for identity in identities:
+        if not any(same_machine(identity, one) for one in found):
+            found.append(identity)
+    return len(found)
 
 
 def _room(d: Draft) -> int:
