@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core.goals import ExitGoal, ParkGoal
 from resurge_launcher.core.model import Control
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant
-from resurge_libs.core.reasons import Reason
-from tests.unit.launcher.core_world import Node, down, of, run
+from resurge_libs.core.reasons import Because, Reason
+from tests.unit.launcher.core_world import Node, down, end, of, run
 
 
 def test_the_time_without_control_counts_from_its_first_loss():
@@ -30,3 +31,38 @@ def test_a_generation_that_is_fenced_already_is_not_started():
     fresh = node.want(run(1), current=2)
     assert node.reason.code is Reason.LATE_EVENT_IGNORED
     assert not of(fresh + node.move(1.0), h.SpawnWorkers)
+
+
+def test_the_end_of_a_launcher_is_not_taken_back():
+    node = Node().running()
+    node.want(end(3))
+    fresh = node.want(run(2))
+    assert node.reason.code is Reason.LATE_EVENT_IGNORED and not of(fresh, h.SpawnWorkers)
+    assert isinstance(node.state.goal, ExitGoal) and node.state.goal.code == 3
+
+
+def test_the_store_of_a_generation_is_told_that_a_newer_one_is_there():
+    node = Node().running()
+    parked = ParkGoal(Because(Reason.EXCLUDED))
+    assert of(node.want(parked, current=1), h.Fence) == []
+    assert of(node.want(parked, current=2), h.Fence) == [h.Fence(Generation(1))]
+
+
+def test_word_of_a_start_counts_for_its_own_generation_and_once():
+    node = Node().attached()
+    node.want(run(2))
+    node.move(0)
+    node.spawned(1)
+    assert (node.phase, node.reason.code) == ("Starting", Reason.LATE_EVENT_IGNORED)
+    node.spawned(2)
+    assert node.phase == "Running"
+    before = node.state
+    node.spawned(2)
+    assert node.reason.code is Reason.LATE_EVENT_IGNORED and node.state == before
+
+
+def test_the_end_of_a_worker_counts_for_its_own_generation():
+    node = Node().running(2)
+    before = node.state
+    node.exits(0, signal=9, gen=1)
+    assert node.reason.code is Reason.LATE_EVENT_IGNORED and node.state == before
