@@ -66,3 +66,20 @@ def test_the_end_of_a_worker_counts_for_its_own_generation():
     before = node.state
     node.exits(0, signal=9, gen=1)
     assert node.reason.code is Reason.LATE_EVENT_IGNORED and node.state == before
+
+
+def test_the_workers_of_a_parked_node_are_ended():
+    node = Node().running()
+    node.want(ParkGoal(Because(Reason.EXCLUDED, "its fans")))
+    node.move(0)
+    assert (node.phase, node.reason.code) == ("TearingDown", Reason.EXCLUDED)
+
+
+def test_a_newer_generation_is_started_when_nothing_of_the_older_one_is_left():
+    node = Node().running()
+    node.want(run(2), current=2)
+    assert of(node.move(0), h.SpawnWorkers) == []
+    assert node.phase == "TearingDown"
+    node.all_killed()
+    node.move(0)
+    assert [action.run.generation for action in of(node.actions, h.SpawnWorkers)] == [1, 2]
