@@ -83,3 +83,15 @@ def test_a_newer_generation_is_started_when_nothing_of_the_older_one_is_left():
     node.all_killed()
     node.move(0)
     assert [action.run.generation for action in of(node.actions, h.SpawnWorkers)] == [1, 2]
+
+
+def test_a_look_for_what_an_older_generation_left_does_not_end_the_newer_ones_teardown():
+    node = Node().running(2)
+    node.want(down(2), current=2)
+    node.move(0)
+    node.exits(0, signal=9, gen=2)
+    node.exits(1, signal=9, gen=2)
+    node.feed(h.StraysGone(Generation(1)))
+    assert (node.phase, node.reason.code) == ("TearingDown", Reason.LATE_EVENT_IGNORED)
+    node.feed(h.StraysGone(Generation(2)))
+    assert node.phase == "Ready"
