@@ -155,7 +155,7 @@ def by_tests(fault: Mutant | Edit) -> Caught | None:
     )
     if ran.returncode == 0:
         return None
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$", ran.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - (.*))?$", ran.stdout, re.MULTILINE)
     if ran.returncode not in (1, 2) or failed is None:
         raise RuntimeError(f"{fault.name}: pytest ended with {ran.returncode}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
     return Caught(failed[1].removeprefix("tests/"), failed[2] or "")

@@ -9,7 +9,7 @@ from resurge_launcher.core.model import Control
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
-from tests.unit.launcher.core_world import Node, down, end, of, run
+from tests.unit.launcher.core_world import LIMITS, Node, down, end, of, run
 
 
 def test_the_time_without_control_counts_from_its_first_loss():
@@ -95,3 +95,17 @@ def test_a_look_for_what_an_older_generation_left_does_not_end_the_newer_ones_te
     assert (node.phase, node.reason.code) == ("TearingDown", Reason.LATE_EVENT_IGNORED)
     node.feed(h.StraysGone(Generation(2)))
     assert node.phase == "Ready"
+
+
+def test_a_launcher_that_ends_beside_a_worker_that_cannot_die_waits_for_both_of_its_bounds():
+    node = Node().running()
+    node.want(down(1), current=1)
+    node.move(LIMITS.teardown_limit_s - 1)
+    began = node.now
+    node.want(end(3))
+    node.move(0)
+    assert node.phase == "Exiting" and node.state.phase.wait_until > began + 1
+    node.move(node.state.phase.wait_until - began - 0.1)
+    assert node.phase == "Exiting", "rendezvous may not know of the end yet"
+    node.move(LIMITS.teardown_limit_s)
+    assert node.phase == "Exited"
