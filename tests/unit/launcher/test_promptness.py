@@ -29,6 +29,8 @@ def usual_ns():
         pytest.skip("this kernel tells of no slices")
     if os.getpriority(os.PRIO_PROCESS, 0) < 0:
         pytest.skip("a thread with a raised priority is left as it is")
+    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK != os.SCHED_OTHER:
+        pytest.skip("a thread of another policy, as chrt gives, is left as it is")
     return usual_ns
 
 
