@@ -55,10 +55,10 @@ from resurge_rendezvous.core.timekeeping import keep_time
 from resurge_rendezvous.core.verdicts import on_unavailable, on_verdict
 from resurge_rendezvous.core.workload import on_control
 
-RULES_VERSION = 5
-"""Rises when the same facts fold to another state: 2 bounds remembered answers by bytes and names orders, 3 bounds
-remembered records and charges, 4 keeps a table of the machines that are excluded, 5 knows an excluded machine there
-under each name and boot id that it came back with."""
+RULES_VERSION = 6
+"""Rises when the same facts fold to another state, also to one with a field more: 2 bounds remembered answers by bytes
+and names orders, 3 bounds remembered records and charges, 4 keeps a table of the machines that are excluded, 5 knows an
+excluded machine there under each name and boot id that it came back with, 6 remembers ranks that were replaced."""
 
 
 class RendezvousMachine:
