@@ -147,6 +147,17 @@ def test_one_that_has_come_and_is_lost_is_another_loss():
     ]
 
 
+def test_a_rank_that_is_lost_in_a_second_call_of_the_function_gets_no_fresh_process():
+    n = running()
+    say(n, 0, "done", needed=2)
+    assert say(n, 1, "done", needed=2) == [("over", 0, (), False)]
+    say(n, 0, "join")
+    assert say(n, 1, "join") == [("start", 0, (0, 1), False)]
+    assert told(n.exits(1, signal=SIGKILL)) == [("interrupt", 0, (), False)]
+    assert stages(n) == [], "it would begin with the first call"
+    assert say(n, 0, "join", 1) == [("start", 1, (0,), False)]
+
+
 def test_a_fork_that_is_done_when_it_is_not_waited_for_any_more_is_ended():
     n = lost()
     decide(n, granted=(1,))

@@ -14,7 +14,8 @@ Rules, in prose:
 6. Ranks that are lost or in reserve count as having reached what all others have: nobody waits for their start.
 7. A silence breaks an iteration: whoever merely waited comes to the next one. Who clearly cannot (stopped, the GIL
    held) is ended at once; it has as long to end as others have to come. Until then nobody is judged by silence.
-8. Where a fresh process is to take the place of a rank that was lost, it is waited for (replacing.py).
+8. Where a fresh process is to take the place of a rank that was lost, it is waited for (replacing.py). In the first
+   call of the function only: it would come to the first, and the others are in a later one.
 """
 
 from __future__ import annotations
@@ -75,13 +76,14 @@ def _joined(crew: Crew, event: MusterHeard, now: Instant) -> Told:
     if muster is None and (sentence := _why_refused(crew, event)):
         return crew, (MusterTell(crew.generation, REFUSED, event.iteration, sentence),)
     if muster is None or muster.is_over:
+        is_first = muster is None
         limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)
         lost = muster.lost if muster is not None else ()
         acted = muster.acted if muster is not None else MusterOrder() if _is_spread(crew) else None
         known = muster.replacements if muster is not None else ()
         muster = Muster(event.iteration, max(1, event.needed), limit_s, lost=lost, acted=acted, replacements=known)
-        replace_s = min(max(event.replace_s, 0.0), LIMIT_MOST_S)
-        muster = replace(muster, replace_s=replace_s, can_renew=event.can_renew)
+        replace_s = min(max(event.replace_s, 0.0), LIMIT_MOST_S) if is_first else 0.0
+        muster = replace(muster, replace_s=replace_s, can_renew=event.can_renew and is_first)
         if not _can_suffice(crew, muster):
             muster = replace(muster, until=after(now, limit_s))
     if event.iteration != muster.iteration or muster.is_running:
