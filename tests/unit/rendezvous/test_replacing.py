@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from resurge_libs.core import codec
+from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
@@ -42,6 +43,20 @@ def test_a_grant_costs_a_restart_and_is_journaled_once():
     assert desk.run_of("n0").replacing == Replacing((1,))
     assert desk.job.restarts_spent == 1
     assert tell(desk, LOST).facts == (), "a repeat is no news"
+
+
+def test_a_restart_that_it_has_cost_is_not_given_back_at_once_when_the_service_restarts():
+    desk = alone(max_restarts=1, restarts=RestartRules(refund_after_s=100.0))
+    desk.wait(300.0, ("n0",))
+    tell(desk, LOST)
+    desk.wait(50.0, ("n0",))
+    desk.restart_service()
+    desk.hello("n0", infra_rank=0)
+    tell(desk, replace(LOST, stage=ReplacementStage.JOINED, settled_at=Wall(5_402.0)))
+    desk.wait(40.0, ("n0",))
+    assert (desk.job.restarts_spent, desk.job.refunded) == (1, 0), "healthy since the loss only"
+    desk.wait(20.0, ("n0",))
+    assert desk.job.refunded == 1
 
 
 @pytest.mark.parametrize("sentence", ["", "it has not come in time"])

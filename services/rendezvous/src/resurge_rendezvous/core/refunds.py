@@ -1,8 +1,8 @@
 """Restarts that are given back: one for each healthy period, the newest first, never more than were spent.
 
-A period is counted from the start of the running generation, or from the last refund, and only a generation whose
-recovery is over counts as healthy. A fault begins it anew. The walls in the journal tell a restarted service how much
-of it had passed.
+A period is counted from the start of the running generation, from the last refund, or from the last rank of it that was
+given a fresh process, and only a generation whose recovery is over counts as healthy. A fault begins it anew. The walls
+in the journal tell a restarted service how much of it had passed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.draft import Draft
-from resurge_rendezvous.core.job import Job, Proving, Running
+from resurge_rendezvous.core.job import Formation, Job, Proving, Running
 
 LEAST_WAIT_S = 0.1
 """A clock that was set back must not make the service spin."""
@@ -34,7 +34,7 @@ def refund_due(d: Draft) -> None:
     period_s = d.spec.restarts.refund_after_s
     match d.job.stage:
         case Running(formation) if period_s > 0 and owes(d.job):
-            since = max(float(formation.closed_wall), d.job.refunded_wall)
+            since = _healthy_since(d.job, formation)
             left_s = period_s - (d.stamp.wall - since)
             if left_s > 0:
                 d.set_timers(refund_at=after(d.now, min(period_s, max(LEAST_WAIT_S, left_s))))
@@ -47,3 +47,8 @@ def refund_due(d: Draft) -> None:
             await_refund(d)
         case _:
             return
+
+
+def _healthy_since(job: Job, formation: Formation) -> float:
+    granted = (float(one.granted_wall) for one in job.replaced if one.generation == formation.generation)
+    return max(float(formation.closed_wall), job.refunded_wall, *granted)
