@@ -54,6 +54,7 @@ def train(call):
         name = f'sum-{call.iteration}-{first}'
         if not os.path.exists(os.path.join(folder, name)):
             now = time.monotonic()
+            print(f'rank {first} is {os.getpid()}', flush=True)
             said(name, f'{now} {call.rank}/{call.world_size} {os.getpid()}')
         time.sleep(0.02)
         ends = torch.tensor([1.0 if os.path.exists(os.path.join(folder, 'end')) else 0.0])
@@ -160,6 +161,36 @@ def test_rank_0_and_one_elsewhere_are_replaced_one_after_the_other(job: Job):
     after = job.reduced(2)
     assert after[1:3] == before[1:3] and after[0] == middle[0] != before[0] and after[3] != before[3]
     job.over()
+
+
+@pytest.mark.parametrize("has_prefix", [False, True])
+def test_two_of_one_node_that_are_killed_together_both_have_their_log_files(job: Job, has_prefix: bool):
+    flags = ["--log-dir", str(job.folder / "logs")]
+    flags += ["--applog-prefix", str(job.folder / "app.log")] if has_prefix else []
+    before = job.begin(1, 4, *flags)
+    folders = [file.parent for rank in (1, 2) for file in (job.folder / "logs").rglob(f"{rank}/stdout.log")]
+    assert len(folders) == 2
+    for folder in folders:
+        (folder / "error.json").write_text("the error of the process before")
+    for rank in (1, 2):
+        os.kill(before[rank], signal.SIGKILL)
+    # on a busy machine the end of one may be found only after the other's: the next iteration is the one of all four
+    last = wait_until(lambda: _iteration_of_all(job), START_S, "an iteration of all four")
+    after = job.reduced(last)
+    assert [after[0], after[3]] == [before[0], before[3]] and not {after[1], after[2]} & set(before)
+    job.over()
+    assert not any((folder / "error.json").exists() for folder in folders)
+    files = [job.folder / "app_cycle0.log"] * 2 if has_prefix else [folder / "stdout.log" for folder in folders]
+    for rank, file in zip((1, 2), files, strict=True):
+        text = file.read_text()
+        assert f"rank {rank} is {before[rank]}" in text and f"rank {rank} is {after[rank]}" in text
+    assert "record_not_written" not in job.log() and "spool_not_written" not in job.log()
+
+
+def _iteration_of_all(job: Job) -> int:
+    """The first iteration after the first one in which all ranks have reduced; 0 where there is none yet."""
+    of = [{int(file.name.split("-")[1]) for file in job.folder.glob(f"sum-*-{rank}")} for rank in range(job.ranks)]
+    return min(set.intersection(*of) - {0}, default=0)
 
 
 @pytest.mark.parametrize("why", ["cold", "off", "no budget"])

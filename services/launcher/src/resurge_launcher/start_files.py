@@ -1,7 +1,8 @@
 """What a start wants of disks that may be slow, full or gone: the cycle's record, the workers' log files. Bounded.
 
 A thread looks and opens; the start waits for it so long as it may, and then goes on without, and says what is missing.
-While a thread still hangs no start waits for another. Decides nothing about workers.
+While a thread still hangs no start waits for another; files of workers that are forked anew have a thread of their own,
+one batch at a time. Decides nothing about workers.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class StartFiles:
             if isinstance(result, LogFiles):
                 result.close()
 
-        self._begin("log-files", LOGS_WAIT_S, work, done, too_late, unwanted)
+        name = "log-files" if only is None else "fresh-log-files"
+        self._begin(name, LOGS_WAIT_S, work, done, too_late, unwanted)
 
     # ---------------------------------------------------------------------------------------------------- record
 

@@ -31,16 +31,20 @@ class SpoolPlaces:
         self.notes: dict[tuple[int, int], SpoolNote] = {}
         """Of this generation and the one before, by generation and rank."""
         self._unused: dict[tuple[int, int], int] = {}
-        """Descriptors of the next start."""
+        """Descriptors of starts to come."""
         self._patience_s = LAST_WORDS_S
 
     async def prepare(self, notes: Sequence[SpoolNote]) -> None:
-        """Open all of one generation, once the last words of those before are in their file. Raises OSError."""
-        self.close_unused()
+        """Open these of one generation, once the last words of those before are in their file. Raises OSError."""
         generation = max(note.generation for note in notes)
+        self.close_unused(generation - 1)
         await self._last_words(generation)
         opened = await self._desk.ask(lambda: self._opened(notes), SPOOL_LIMIT_S, self._unwanted)
-        self._unused = {(note.generation, note.rank): descriptor for note, descriptor in opened.items()}
+        for note, descriptor in opened.items():
+            key = (note.generation, note.rank)
+            if key in self._unused:
+                os.close(self._unused[key])
+            self._unused[key] = descriptor
         self.notes = {key: one for key, one in self.notes.items() if key[0] >= generation - 1}
         self.notes |= {(note.generation, note.rank): note for note in notes}
 

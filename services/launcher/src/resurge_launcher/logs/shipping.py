@@ -48,7 +48,7 @@ class LogShipping:
         self._servers = LogServers(settings, plan)
         self._desk = SpoolDesk()
         self._places = SpoolPlaces(self._folder, self._desk)
-        self._preparing: asyncio.Task[None] | None = None
+        self._preparing: set[asyncio.Task[None]] = set()
         self._own_copy: OwnCopy | None = None
         self._is_down = False
         self._sender_trouble = ""
@@ -89,8 +89,10 @@ class LogShipping:
         """Have a place ready for all that these ranks print, once the last words of those before them are in their
         file; then call back, in bounded time whatever the disks do."""
         loop = asyncio.get_running_loop()
-        self._preparing = loop.create_task(self._prepare(run, ranks))
-        self._preparing.add_done_callback(lambda task: None if task.cancelled() else then())
+        task = loop.create_task(self._prepare(run, ranks))
+        self._preparing.add(task)
+        task.add_done_callback(self._preparing.discard)
+        task.add_done_callback(lambda task: None if task.cancelled() else then())
 
     async def _prepare(self, run: RunGoal, ranks: Iterable[int]) -> None:
         self.nudge()
