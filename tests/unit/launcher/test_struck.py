@@ -1,4 +1,4 @@
-"""When one worker is struck by a signal and another fails for want of it, the struck one is told of first."""
+"""When one worker is killed and another fails for want of it, the killed one is told of first."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from resurge_launcher import effects
 from resurge_launcher.core import happenings as h
+from resurge_launcher.core import struck
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.kernel import ExitStatus
 from resurge_launcher.processes.worker import Dying, WorkerProcess
@@ -69,13 +70,38 @@ def told(team: Team, status: ExitStatus) -> list[tuple[int, float, int | None]]:
     return [(end.local_rank, end.at, end.signal) for end in early]
 
 
-def test_who_was_struck_comes_before_who_failed(started):
-    struck, gave_up, lives = killed(started(), signal.SIGKILL), killed(started(), signal.SIGTERM), started()
+def test_who_was_killed_comes_before_who_failed(started):
+    victim, gave_up, lives = killed(started(), signal.SIGKILL), killed(started(), signal.SIGTERM), started()
     failed = ExitStatus(exit_code=1)
-    ends = told(team_of(started(), lives, struck, gave_up), failed)
+    ends = told(team_of(started(), lives, victim, gave_up), failed)
     assert ends == [(2, pytest.approx(4.0), signal.SIGKILL), (0, 4.0, None)] and ends[0][1] < 4.0
-    struck.status = ExitStatus(signal=signal.SIGKILL)
-    assert told(team_of(started(), struck), failed) == [(0, 4.0, None)], "told of when it was reaped"
+    victim.status = ExitStatus(signal=signal.SIGKILL)
+    assert told(team_of(started(), victim), failed) == [(0, 4.0, None)], "told of when it was reaped"
+
+
+def test_whose_memory_is_at_fault_has_its_own_turn(started):
+    team = team_of(started(), killed(started(), signal.SIGSEGV))
+    assert told(team, ExitStatus(exit_code=1)) == [(0, 4.0, None)], "its peer's end may be why"
+
+
+AT = Instant(100.0)
+
+
+def test_only_a_kill_seen_beside_a_failure_goes_before_it():
+    signals = {number: number for number in signal.valid_signals()} | {1_000: None}
+    found = struck.struck_before(1, AT, signals)
+    assert [local_rank for local_rank, _ in found] == [signal.SIGKILL]
+    assert all(AT - 0.001 < at < AT for _, at in found)
+
+
+def test_of_several_that_were_killed_each_goes_before_the_failure():
+    found = struck.struck_before(7, AT, {3: signal.SIGKILL, 0: None, 1: signal.SIGKILL})
+    assert {local_rank for local_rank, _ in found} == {1, 3}
+
+
+@pytest.mark.parametrize("exit_code", [0, None])
+def test_nobody_goes_before_one_that_did_not_fail(exit_code):
+    assert struck.struck_before(exit_code, AT, {1: signal.SIGKILL}) == ()
 
 
 @pytest.mark.parametrize("status", [ExitStatus(exit_code=0), ExitStatus(signal=signal.SIGABRT)])

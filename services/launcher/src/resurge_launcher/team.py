@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from signal import SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV
+from signal import SIGKILL
 
 from resurge.page import stacks_path
 from resurge_launcher.core.goals import RunGoal
 from resurge_launcher.core.model import PageReading
+from resurge_launcher.core.struck import struck_before
 from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
 from resurge_launcher.logs.shipping import LogShipping
 from resurge_launcher.output import Funnel, Stream
@@ -34,10 +35,6 @@ from resurge_libs.core.instant import Instant
 from resurge_libs.core.text import whole_text
 from resurge_libs.obs import cycle_files
 
-STRIKES = (SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE)
-"""No rank ends so because another one failed; by SIGABRT it may."""
-APART_S = 1e-6
-"""Between two ends whose order is known and whose moments are not: told apart on the wire."""
 ERROR_LIMIT_BYTES = 64 * 1024
 ERROR_LINES = 20
 LINE_LIMIT_CHARACTERS = 2_000
@@ -234,20 +231,12 @@ class Team:
                 worker.signal_group(SIGKILL)
 
     def struck_before(self, failed: Dying) -> tuple[tuple[int, WorkerProcess, Dying], ...]:
-        """Those, not reaped yet, that a signal took before this one failed; no one where it ended well or by a signal.
-
-        On a busy machine the wake-ups come in any order. A peer that is gone makes a worker fail, while none is struck
-        because another one failed.
-        """
-        if not failed.status.exit_code:
-            return ()
-        at = Instant(failed.at - APART_S)
-        ends = [
-            (rank, worker, kernel.end_of(worker.pid)) for rank, worker in self._workers.items() if not worker.status
-        ]
-        return tuple(
-            (rank, worker, Dying(end, at)) for rank, worker, end in ends if end is not None and end.signal in STRIKES
-        )
+        """Those, not reaped yet, that are told of before this one: the kernel is asked, and the core has the rule."""
+        living = [(rank, worker) for rank, worker in self._workers.items() if worker.status is None]
+        ends = {rank: end for rank, worker in living if (end := kernel.end_of(worker.pid)) is not None}
+        signals = {rank: end.signal for rank, end in ends.items()}
+        first = struck_before(failed.status.exit_code, failed.at, signals)
+        return tuple((rank, self._workers[rank], Dying(ends[rank], at)) for rank, at in first)
 
     def error_of(self, local_rank: int) -> str:
         """What the worker wrote into its error file, in few lines; empty where it wrote none."""
