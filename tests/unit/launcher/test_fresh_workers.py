@@ -181,3 +181,24 @@ async def test_two_that_prepare_places_at_once_both_have_them(tmp_path: Path):
     here.started()
     assert len(os.listdir("/proc/self/fd")) <= open_before, "nothing stays open"
     assert sorted(note.rank for note in spool.notes(tmp_path / "spool")) == [4, 5]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_places_that_nobody_takes_end_with_their_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
+):
+    open_before = len(os.listdir("/proc/self/fd"))
+    here = shipping_of(tmp_path)
+    stage = Stage(tmp_path, monkeypatch, here)
+    stage.lost(0)
+    stage.fresh.call_off(Generation(3))
+    if is_over:
+        here.ended(3)
+    await wait_until_async(lambda: stage.looks, LIMIT_S, "a place for it")
+    stage.answers.set()
+    await wait_until_async(lambda: not stage.fresh._batch, LIMIT_S, "files for it")
+    assert len(os.listdir("/proc/self/fd")) <= open_before, "nothing stays open"
+    async with asyncio.timeout(LIMIT_S):
+        await here._desk.ask(lambda: None, LIMIT_S)
+    [note] = spool.notes(tmp_path / "spool")
+    assert spool.has_ended(tmp_path / "spool", note) == is_over, "others of the generation may still write"

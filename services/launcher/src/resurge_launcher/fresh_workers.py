@@ -83,6 +83,8 @@ class FreshWorkers:
                 self._start(wanted[0].team, wanted[0].told, [place.local_rank for place in wanted], files)
             else:
                 files.close()
+                if self._shop.logs is not None:
+                    self._shop.logs.not_taken(batch[0].generation)
         finally:
             self._prepare_next()
 

@@ -49,6 +49,8 @@ class LogShipping:
         self._desk = SpoolDesk()
         self._places = SpoolPlaces(self._folder, self._desk)
         self._preparing: set[asyncio.Task[None]] = set()
+        self._ended_upto = 0
+        """No process of this generation, or of one before it, is left."""
         self._own_copy: OwnCopy | None = None
         self._is_down = False
         self._sender_trouble = ""
@@ -122,6 +124,15 @@ class LogShipping:
         self._places.close_unused(generation)
         self.ended(generation)
 
+    def not_taken(self, generation: int) -> None:
+        """Places among those of a generation that ran were prepared for fresh workers that are not wanted any more.
+
+        They end with the generation: now, where that has ended already and nobody else will say so.
+        """
+        self._places.close_unused(generation)
+        if generation <= self._ended_upto:
+            self.ended(generation)
+
     def nudge(self) -> None:
         """Have the sender look now: somebody said his last words."""
         sender = self._sender
@@ -131,6 +142,7 @@ class LogShipping:
 
     def ended(self, generation: int) -> None:
         """No process of this generation, or of one before it, is left on this node."""
+        self._ended_upto = max(self._ended_upto, generation)
         self._desk.put(lambda: spool.end_generation(self._folder, generation))
         self._desk.put(self.nudge)
 
@@ -164,7 +176,8 @@ class LogShipping:
             await asyncio.wait({self._watch}, timeout=max(0.0, give_up_at - loop.time()))
             self._watch.cancel()
         with contextlib.suppress(OSError):
-            self._say_what_is_left(await self._desk.ask(lambda: list(spool.notes(self._folder)), SPOOL_LIMIT_S))
+            left = await self._desk.ask(lambda: list(spool.notes(self._folder)), SPOOL_LIMIT_S)
+            _say_what_is_left(self._folder, self._settings.job_id, left)
         if self._sender is not None and self._sender.returncode is None:
             self._sender.returncode = 0  # it goes on without us: Popen must not warn of it
         has_ended = await self._servers.stop(max(0.0, give_up_at - loop.time()), waits=not self._is_down)
@@ -180,17 +193,6 @@ class LogShipping:
         spool.end_generation(self._folder, last)
         spool.end_launchers(self._folder, self._incarnation)
         spool.close(self._folder)
-
-    def _say_what_is_left(self, left: list[SpoolNote]) -> None:
-        if left:
-            ranks = ", ".join(str(note.rank) for note in left[:16])
-            sentence = (
-                f"lines of ranks {ranks} are still in {self._folder}. The sender tries for {ORPHAN_LIMIT_S:g} s more "
-                "as long as nothing gets through; then the next launcher of this node sends them, or by hand: resurge "
-                f"logs flush {self._folder} --log-endpoint HOST:PORT, with a log server of --job-id "
-                f"{self._settings.job_id}. Why they are held back is in {self._folder / SENDER_LOG}"
-            )
-            log.event("logs_not_sent", sources=len(left), sentence=sentence)
 
     def _tidy_up(self) -> None:
         """An empty spool is of no use to anybody."""
@@ -282,6 +284,18 @@ class LogShipping:
                 sentence=f"{self._folder} cannot be written ({error.strerror}): output goes to the terminal and to "
                 "per-rank files. Name another directory with --log-spool-dir.",
             )
+
+
+def _say_what_is_left(folder: Path, job_id: str, left: list[SpoolNote]) -> None:
+    if left:
+        ranks = ", ".join(str(note.rank) for note in left[:16])
+        sentence = (
+            f"lines of ranks {ranks} are still in {folder}. The sender tries for {ORPHAN_LIMIT_S:g} s more as long as "
+            "nothing gets through; then the next launcher of this node sends them, or by hand: resurge logs flush "
+            f"{folder} --log-endpoint HOST:PORT, with a log server of --job-id {job_id}. Why they are held back is in "
+            f"{folder / SENDER_LOG}"
+        )
+        log.event("logs_not_sent", sources=len(left), sentence=sentence)
 
 
 def _sender_environ(environ: Mapping[str, str]) -> dict[str, str]:
