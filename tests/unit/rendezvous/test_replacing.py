@@ -105,6 +105,33 @@ def test_over_several_nodes_it_is_refused_where_one_would_not_understand_the_sta
     assert t.desk.run_of("n1").replacing == Replacing(), "others are told nothing of it"
 
 
+def test_while_a_member_has_not_told_of_itself_after_a_restart_of_the_service_nothing_is_decided():
+    t = Two().started()
+    for node in ("n0", "n1"):
+        t.say(node, can_renew=True)
+    t.desk.restart_service()
+    t.desk.hello("n0", infra_rank=0)
+    asked = tell(t.desk, LOST, node="n0", muster=t.reports["n0"])
+    assert asked.facts == () and t.desk.run_of("n0").replacing == Replacing(), "neither granted nor refused"
+    t.desk.hello("n1", infra_rank=1)
+    granted = tell(t.desk, node="n1", muster=t.reports["n1"])
+    assert [type(fact) for fact in granted.facts] == [f.RankReplaced]
+    assert t.desk.run_of("n0").replacing == Replacing((1,))
+    assert tell(t.desk, LOST, node="n0", muster=t.reports["n0"]).facts == ()
+
+
+def test_a_member_that_knows_of_no_fresh_process_has_it_refused_when_it_tells_of_itself_after_a_restart():
+    t = Two().started()
+    t.say("n0", can_renew=True)
+    t.desk.restart_service()
+    t.desk.hello("n0", infra_rank=0)
+    tell(t.desk, LOST, node="n0", muster=t.reports["n0"])
+    t.desk.hello("n1", infra_rank=1)
+    assert tell(t.desk, node="n1", muster=t.reports["n1"]).facts == ()
+    said = t.desk.run_of("n0").replacing
+    assert said.refused_upto == 1 and "n1" in said.sentence
+
+
 def test_a_launcher_that_follows_no_such_orders_keeps_all_of_several_nodes_from_restarting_in_place():
     desk = Desk()
     desk.join("n0", local_world_size=1)

@@ -213,6 +213,8 @@ class Presence:
     """Ranks of several nodes that restart in place."""
     refusals: ShardMap[Refusal] = field(default_factory=ShardMap)
     """Of fresh processes in the places of lost ranks; the newest of each node."""
+    unheard: NodeId | None = None
+    """A member that has not told of the generation, where a fresh process waits to be granted until it has."""
     out_of_place: ShardMap[None] = field(default_factory=ShardMap)
     """Nodes whose launcher follows no orders to ranks that restart in place."""
     step_counts: StepCounts | None = None

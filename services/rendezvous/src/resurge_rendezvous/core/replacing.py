@@ -6,6 +6,8 @@ Rules, in prose:
   of the job's budget, and of the bound of its cause where it has one: what crashes again and again runs out of it.
 - It is refused where no restart is left, where the job is about to stop or the node to leave, and where a launcher or
   an SDK on another node would not know that ranks are given anew. The others then go on without the rank.
+- While a member has not told of the generation, as after a restart of the service, nothing is known of its launcher and
+  SDK, and nothing is decided before it has; the launcher that waits gives up by itself in time.
 - A refusal is not journaled. A launcher that has not heard it asks again, and gives up by itself in time.
 - Whoever came, or was given up, is told once more by its launcher, and journaled for people.
 """
@@ -13,6 +15,7 @@ Rules, in prose:
 from __future__ import annotations
 
 from resurge_libs.core.fault_cause import cause_of
+from resurge_libs.core.ids import NodeId
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.budgets import budget_of, may_restart_for
@@ -26,9 +29,19 @@ from resurge_rendezvous.core.replacement_values import ObservedReplacement, Refu
 
 
 def replacements_told(d: Draft, seat: Seat, formation: Formation) -> None:
-    """Decide about those that a member asks for, and keep what became of the others."""
+    """Decide about those that a member asks for, and those that waited for its word; keep what became of the others."""
     if seat.observed.generation != formation.generation or seat.node not in d.seen.members:
         return
+    _told(d, seat, formation)
+    if d.seen.unheard == seat.node:
+        d.see(unheard=None)
+        for place in formation.assignments:
+            asking = d.seen.seats.get(place.node)
+            if asking is not None and asking.observed.replacements:
+                replacements_told(d, asking, formation)
+
+
+def _told(d: Draft, seat: Seat, formation: Formation) -> None:
     for one in seat.observed.replacements:
         record = known(d.job, formation.generation, seat.node, one.number)
         if record is None and one.stage is ReplacementStage.WANTED:
@@ -44,6 +57,11 @@ def replacements_told(d: Draft, seat: Seat, formation: Formation) -> None:
 def _decide(d: Draft, seat: Seat, formation: Formation, one: ObservedReplacement) -> None:
     refusal = d.seen.refusals.get(seat.node)
     if refusal is not None and refusal.generation == formation.generation and one.number <= refusal.upto:
+        return
+    unheard = next((place.node for place in formation.assignments if not _is_heard(d, place.node, formation)), None)
+    if unheard is not None:
+        d.see(unheard=unheard)
+        d.because = Because(Reason.OBSERVED, f"rank {one.rank} is decided about when {unheard} has told how it is")
         return
     sentence = _why_not(d, seat, formation, one)
     if sentence:
@@ -69,6 +87,12 @@ def _decide(d: Draft, seat: Seat, formation: Formation, one: ObservedReplacement
         d.because = Because(one.because.code, f"{one.because.sentence}: a fresh process takes its place")
         await_refund(d)
     d.touch(seat.node)
+
+
+def _is_heard(d: Draft, node: NodeId, formation: Formation) -> bool:
+    """Whether a member has told of the generation since the service has started."""
+    seat = d.seen.seats.get(node)
+    return seat is not None and seat.observed.generation == formation.generation
 
 
 def _why_not(d: Draft, seat: Seat, formation: Formation, one: ObservedReplacement) -> str:
