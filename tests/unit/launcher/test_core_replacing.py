@@ -15,6 +15,7 @@ from resurge_launcher.core.replacement_state import (
     ReplaceWorkers,
     Replacing,
 )
+from resurge_launcher.core.replacements import SETTLED_MAX
 from resurge_libs.core.ids import Generation, Rank
 from tests.unit.launcher.core_world import Node, of, run
 
@@ -145,6 +146,18 @@ def test_one_that_has_come_and_is_lost_is_another_loss():
         (1, ReplacementStage.JOINED),
         (2, ReplacementStage.WANTED),
     ]
+
+
+def test_of_those_that_came_the_newest_are_told_of():
+    n = running()
+    for number in range(1, SETTLED_MAX + 4):
+        n.feed(h.WorkerExited(G1, 1, 1001 if number == 1 else FRESH_PID, n.now, signal=SIGKILL))
+        say(n, 0, "join", number)
+        decide(n, granted=(number,))
+        n.feed(ReplaceDone(G1, 1, FRESH_PID))
+        assert say(n, 1, "join", pid=FRESH_PID) == [("start", number, (0, 1), True)]
+    numbers = [one.number for one in observe(n.state).replacements]
+    assert numbers == list(range(3, SETTLED_MAX + 4)), "one more than that, as it came after they were counted"
 
 
 def test_a_rank_that_is_lost_in_a_second_call_of_the_function_gets_no_fresh_process():

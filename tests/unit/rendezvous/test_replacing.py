@@ -14,6 +14,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.model import Job, NodePhase
 from resurge_rendezvous.core.muster_values import MusterKind, MusterReport
+from resurge_rendezvous.core.replaced import REPLACED_MAX
 from resurge_rendezvous.core.replacement_values import ObservedReplacement, ReplacementStage, Replacing
 from resurge_rendezvous.export import spans_of_replaced
 from tests.unit.rendezvous.desk import SPEC, Desk
@@ -81,6 +82,23 @@ def test_without_a_restart_left_it_is_refused_and_asks_in_vain():
     assert step.facts == () and desk.job.restarts_spent == 1
     said = desk.run_of("n0").replacing
     assert (said.granted, said.refused_upto) == ((1,), 2) and "1 of 1 are spent" in said.sentence
+
+
+def test_those_that_are_still_to_come_are_remembered_however_many_and_charged_once():
+    many = REPLACED_MAX + 8
+    desk = alone(max_restarts=2 * many)
+    asked = [replace(LOST, number=number) for number in range(1, many + 1)]
+    tell(desk, *asked)
+    assert desk.run_of("n0").replacing.granted == tuple(range(1, many + 1))
+    assert tell(desk, *asked).facts == () and desk.job.restarts_spent == many
+
+
+def test_of_those_that_came_the_newest_are_remembered():
+    desk = alone(max_restarts=2 * REPLACED_MAX)
+    for number in range(1, REPLACED_MAX + 3):
+        came = replace(LOST, number=number, stage=ReplacementStage.JOINED, settled_at=Wall(5_101.0))
+        tell(desk, replace(LOST, number=number)), tell(desk, came)
+    assert [one.number for one in desk.job.replaced] == list(range(3, REPLACED_MAX + 3))
 
 
 def test_a_start_in_which_a_fresh_process_takes_part_says_so_to_all():

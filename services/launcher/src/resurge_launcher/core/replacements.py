@@ -10,6 +10,9 @@ from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.values import replace
 
+SETTLED_MAX = 64
+"""Of those that came, or were given up, so many are told of, the newest: each is told again with whatever changes."""
+
 
 def awaited(muster: Muster | None) -> tuple[Replacement, ...]:
     """Those that the next iteration waits for."""
@@ -44,7 +47,12 @@ def wanted(crew: Crew, record: ExitRecord, because: Because, now: Instant) -> Cr
     number = max((one.number for one in muster.replacements), default=0) + 1
     iteration = muster.iteration + muster.is_running
     one = Replacement(number, record.rank, record.local_rank, iteration, because, record.at, record.pid, until)
-    return replace(crew, muster=replace(muster, replacements=(*muster.replacements, one)))
+    return replace(crew, muster=replace(muster, replacements=(*_bounded(muster.replacements), one)))
+
+
+def _bounded(known: tuple[Replacement, ...]) -> tuple[Replacement, ...]:
+    settled = [one.number for one in known if not one.is_awaited][-SETTLED_MAX:]
+    return tuple(one for one in known if one.is_awaited or one.number in settled)
 
 
 def kept(muster: Muster, one: Replacement) -> Muster:
