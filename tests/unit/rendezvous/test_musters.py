@@ -263,3 +263,44 @@ def test_a_node_that_is_no_member_changes_nothing():
     t = Two()
     t.desk.tell("n2", NodePhase.READY, 0, muster=MusterReport(living=(Rank(0),), joined=(Rank(0),)))
     assert t.desk.state.volatile.muster is None
+
+
+def under_a_newer_service(t: Two) -> Two:
+    """It restarts as another release, under launchers that do not say that they follow orders, and do."""
+    t.desk.restart_service()
+    for number, node in enumerate(("n0", "n1")):
+        t.desk.hello(node, infra_rank=number, in_place_version=0)
+        t.say(node)
+    return t
+
+
+def test_under_launchers_that_are_told_no_orders_ranks_run_on_until_one_is_due_and_that_is_a_fault():
+    t = under_a_newer_service(Two().started())
+    t.desk.wait(LIMIT_S, beats=("n0", "n1", "n2"))
+    assert t.desk.stage == "Running" and t.order("n0") is None
+    t.say("n1", iteration=1, is_running=False, broken="rank 1: boom")
+    assert t.desk.stage == "Fenced"
+    (fault,) = t.desk.job.open_incident.faults
+    assert fault.node in ("n0", "n1") and (fault.rank, fault.because.code) == (None, Reason.VERSION_MISMATCH)
+    assert "interrupt of iteration 0" in fault.because.sentence and "rank 1: boom" in fault.because.sentence
+
+
+def test_ranks_that_are_gathered_when_the_service_becomes_another_release_are_restarted_by_the_launchers():
+    t = Two().started()
+    t.say("n1", iteration=1, is_running=False, broken="rank 1: boom")
+    for node in ("n0", "n1"):
+        t.say(node, iteration=1, is_running=False, acted=t.order(node))
+    t = under_a_newer_service(t)
+    t.joined("n0", 1)
+    assert t.desk.stage == "Running", "n1 has not come"
+    t.joined("n1", 1)
+    assert t.desk.stage == "Fenced"
+    assert t.desk.job.open_incident.faults[0].because.code is Reason.VERSION_MISMATCH
+
+
+def test_so_are_those_that_have_all_finished():
+    t = under_a_newer_service(Two().started())
+    t.say("n0", done=1, needed=2)
+    assert t.desk.stage == "Running"
+    t.say("n1", done=1, needed=2)
+    assert t.desk.stage == "Fenced"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from resurge_libs.core.ids import NodeId
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_SUCCESS
 from resurge_rendezvous.core.job import (
@@ -102,10 +103,15 @@ def aborts_of(seen: Presence, formation: Formation) -> tuple[AbortNotice, ...]:
 
 def in_place_refusal(seen: Presence, formation: Formation) -> str:
     """Why ranks of several nodes do not restart in place; empty where they may."""
-    if len(formation.assignments) == 1:
-        return ""
-    old = next((node for node in seen.out_of_place if node in seen.members), None)
+    old = out_of_place(seen, formation)
     return "" if old is None else f"the launcher of {old} is of a version that does not know of it"
+
+
+def out_of_place(seen: Presence, formation: Formation) -> NodeId | None:
+    """A node whose launcher keeps ranks of several nodes from it."""
+    if len(formation.assignments) == 1:
+        return None
+    return next((NodeId(node) for node in seen.out_of_place if node in seen.members), None)
 
 
 def replacing_of(job: Job, seen: Presence, formation: Formation, place: Assignment) -> Replacing:

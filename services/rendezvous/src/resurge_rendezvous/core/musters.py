@@ -12,6 +12,8 @@ Rules, in prose:
 - Nobody waits for a node whose ranks have all ended as they should.
 - A fresh process that takes the place of a lost rank is waited for like any other (replacing).
 - With fewer ranks left than the function wants, those that were lost are a fault after all.
+- Where a launcher is of a version that is told no orders, and its ranks restart in place all the same, as under the
+  service before this one, the first order that is due is a fault: nobody would follow it.
 - Only the newest order is sure to be seen. So each also says who took part in the iteration that it is about.
 - When as many ranks have finished as were to, it is over for all.
 - Nothing of it is journaled. Each launcher reports the newest order that it has acted upon; after a restart of the
@@ -20,12 +22,13 @@ Rules, in prose:
 
 from __future__ import annotations
 
-from resurge_libs.core.ids import Rank
+from resurge_libs.core.ids import NodeId, Rank
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.faults import raise_faults
+from resurge_rendezvous.core.goals import out_of_place
 from resurge_rendezvous.core.job import FaultRecord, Formation
 from resurge_rendezvous.core.muster_values import JobMuster, MusterKind, MusterOrder, MusterReport
 from resurge_rendezvous.core.presence import Seat
@@ -86,8 +89,8 @@ def _left(d: Draft, seat: Seat, formation: Formation) -> None:
 def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterReport | None) -> None:
     order = muster.order
     if not report.is_running and not report.is_over and report.iteration == order.iteration + 1:
-        _order(d, muster, replace(order, number=order.number + 1, kind=MusterKind.INTERRUPT, sentence=report.broken))
         _again(d, report)
+        _order(d, muster, replace(order, number=order.number + 1, kind=MusterKind.INTERRUPT, sentence=report.broken))
         return
     if not report.is_running or report.iteration != order.iteration:
         return
@@ -95,8 +98,8 @@ def _on_running(d: Draft, muster: JobMuster, report: MusterReport, was: MusterRe
     muster = replace(muster, done=muster.done + report.done - known)
     d.see(muster=muster)
     if 0 < report.needed <= muster.done:
-        _order(d, muster, replace(order, number=order.number + 1, kind=MusterKind.OVER))
         d.set_timers(muster_at=None)
+        _order(d, muster, replace(order, number=order.number + 1, kind=MusterKind.OVER))
 
 
 def _come(d: Draft, muster: JobMuster, formation: Formation) -> None:
@@ -114,16 +117,30 @@ def _come(d: Draft, muster: JobMuster, formation: Formation) -> None:
         return
     is_anew = any(report.is_anew for _, report in reports)
     start = MusterOrder(muster.order.number + 1, MusterKind.START, muster.order.gathers, members, is_anew=is_anew)
-    _order(d, muster, start)
     d.set_timers(muster_at=None)
+    _order(d, muster, start)
 
 
 def _order(d: Draft, muster: JobMuster, order: MusterOrder) -> None:
+    formation = d.job.running_formation
+    old = out_of_place(d.seen, formation) if formation is not None else None
+    if formation is not None and old is not None:
+        raise_faults(d, [_not_told(d, formation, old, order)])
+        return
     d.see(muster=replace(muster, order=order, awaited=_all(d), done=0))
     d.because = Because(
         Reason.OBSERVED, f"{order.kind} of iteration {order.iteration} in place {order.sentence}".strip()
     )
     d.touch_all()
+
+
+def _not_told(d: Draft, formation: Formation, old: NodeId, order: MusterOrder) -> FaultRecord:
+    """The fault in place of an order that no member is told."""
+    what = f"{order.kind} of iteration {order.iteration} in place cannot be told to all"
+    sentence = f"{what}: the launcher of {old} is of an earlier version than the service"
+    sentence = f"{sentence} ({order.sentence})" if order.sentence else sentence
+    because = Because(Reason.VERSION_MISMATCH, sentence)
+    return FaultRecord(old, because, d.stamp.wall, formation.generation)
 
 
 def _again(d: Draft, report: MusterReport) -> None:
