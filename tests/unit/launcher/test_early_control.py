@@ -7,11 +7,12 @@ import os
 import select
 import signal
 import socket
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from resurge_launcher import early_control
+from resurge_launcher import control_plane, early_control
 from resurge_launcher.control_plan import ControlPlan
 from resurge_launcher.control_plane import ControlPlane
 from resurge_launcher.probe import answers
@@ -108,14 +109,59 @@ def test_where_another_serves_it_is_ended(plan, early):
     async def met() -> None:
         plane = ControlPlane(plan, lambda: None, pytest.fail, early)
         await asyncio.wait_for(plane.start(), 20)
-        assert plane.pids == set()
+        await wait_until_async(lambda: not plane.pids, 20, "its reaping")
         await plane.stop(end_it=False)
 
+    with another_that_listens(plan):
+        asyncio.run(met())
+    assert has_ended(early.pid)
+
+
+@contextmanager
+def another_that_listens(plan):
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(plan.listen.path)
         other.listen()
+        yield
+
+
+@pytest.fixture
+def held(early, monkeypatch):
+    """As the kernel holds one whose disk does not answer: no signal ends it, until it is let go of by `undo`."""
+    os.kill(early.pid, signal.SIGSTOP)
+    monkeypatch.setattr(early._waiting, "kill", lambda: None)
+    yield monkeypatch
+    monkeypatch.undo()
+
+
+def test_one_that_does_not_end_when_it_is_killed_holds_no_launcher(plan, early, held):
+    async def met() -> None:
+        plane = ControlPlane(plan, lambda: None, pytest.fail, early)
+        await asyncio.wait_for(plane.start(), 20)
+        assert plane.pids == {early.pid}, "it is no stray, and no teardown waits for it"
+        held.undo()
+        os.kill(early.pid, signal.SIGKILL)
+        await wait_until_async(lambda: not plane.pids, 20, "its reaping")
+        await plane.stop(end_it=False)
+
+    with another_that_listens(plan):
         asyncio.run(met())
-    assert has_ended(early.pid)
+    assert early.is_gone()
+
+
+def test_one_that_does_not_end_when_it_is_killed_is_left_at_the_end(plan, early, held):
+    held.setattr(control_plane, "EARLY_LIMIT_S", 0.05)
+    held.setattr(early_control, "END_LIMIT_S", 0.05)
+
+    async def met() -> None:
+        plane = ControlPlane(plan, lambda: None, pytest.fail, early)
+        await asyncio.wait_for(plane.start(), 20)
+        await asyncio.wait_for(plane.stop(end_it=True), 20)
+
+    with another_that_listens(plan):
+        asyncio.run(met())
+    early.end()
+    assert not early.is_gone() and not has_ended(early.pid)
 
 
 @pytest.mark.parametrize(

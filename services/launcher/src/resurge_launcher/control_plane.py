@@ -37,6 +37,9 @@ ANSWER_POLL_S = 0.01
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 END_LIMIT_S = 5.0
+EARLY_LIMIT_S = 1.0
+"""For the end of one that was begun early and killed."""
+REAP_POLL_S = 0.02
 OPEN_LIMIT_S = 2.0
 """For a log on a disk that its user named."""
 STOPPED_LOOK_S = 1.5
@@ -61,7 +64,7 @@ class ControlPlane:
     ) -> None:
         """With `early` the first one that is started is this one, which has its imports done or is at them."""
         self._plan = plan
-        self._early = early
+        self._early = _Early(early)
         self._on_answer = on_answer
         self._on_useless = on_useless
         self._task: asyncio.Task[None] | None = None
@@ -76,8 +79,7 @@ class ControlPlane:
     @property
     def pids(self) -> set[int]:
         """The control plane's process where it is this launcher's child."""
-        ours = (self._child, self._early)
-        return {child.pid for child in ours if child is not None}
+        return self._early.pids | ({self._child.pid} if self._child is not None else set())
 
     def start(self) -> asyncio.Task[None]:
         """Begin to supervise."""
@@ -91,7 +93,8 @@ class ControlPlane:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        self._end_early()
+        self._early.end()
+        await self._early.reaped(EARLY_LIMIT_S)
         if end_it and self._pidfd is not None:
             kernel.send(self._pidfd, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
@@ -111,7 +114,7 @@ class ControlPlane:
             self._answered = False
             found = self._found()
             if found is not None:
-                self._end_early()
+                self._early.end()
             pidfd = self._pidfd = found if found is not None else self._started(await self._output())
             looks = [self._tell_answer(), self._replace_when_stopped(pidfd)]
             tasks = [asyncio.get_running_loop().create_task(look) for look in looks]
@@ -150,7 +153,7 @@ class ControlPlane:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(descriptor)
-                self._end_early()
+                self._early.end()
                 if not self._answered and await asyncio.to_thread(answers, self._plan.listen):
                     self._answered = True
                     self._on_answer()
@@ -167,7 +170,7 @@ class ControlPlane:
         listen, state_dir = self._plan.listen, self._plan.state_dir
         sentence = f"{listen} is served by a control plane that was started elsewhere: nothing is kept in {state_dir}"
         log.event("state_dir_unused", sentence=sentence)
-        self._end_early()
+        self._early.end()
         self._on_answer()
 
     def _is_claimed(self) -> bool:
@@ -195,9 +198,8 @@ class ControlPlane:
 
     def _started(self, output: BinaryIO) -> int:
         """The pidfd of one that was started, and writes its log there."""
-        early, self._early = self._early, None
         with output:
-            self._child = early.begin(output.fileno()) if early is not None else None
+            self._child = self._early.begin(output.fileno())
             if self._child is None:
                 self._child = subprocess.Popen(
                     self._plan.argv,
@@ -209,12 +211,6 @@ class ControlPlane:
                 )
         log.event("control_plane_started", pid=self._child.pid, endpoint=self._plan.listen.target)
         return os.pidfd_open(self._child.pid)
-
-    def _end_early(self) -> None:
-        """Another one serves, or none is wanted any more."""
-        early, self._early = self._early, None
-        if early is not None:
-            early.end()
 
     async def _output(self) -> BinaryIO:
         """Where it writes its log: to this launcher's stderr where the file cannot be opened."""
@@ -280,6 +276,50 @@ class ControlPlane:
         except OSError:
             lines = []
         return next((line for line in reversed(lines) if line.strip()), "the control plane could not be started")
+
+
+class _Early:
+    """The one that was begun before the launcher, if one was: until it serves, or is reaped. Nothing here blocks."""
+
+    def __init__(self, control: EarlyControl | None) -> None:
+        self._waiting = self._unreaped = control
+        self._reaping: asyncio.Task[None] | None = None
+
+    @property
+    def pids(self) -> set[int]:
+        """Its process, while it waits or has not been reaped: it is no stray."""
+        return {self._unreaped.pid} if self._unreaped is not None else set()
+
+    def begin(self, output: int) -> subprocess.Popen[bytes] | None:
+        """Have it serve, and write what it says there; None where there is none, or it is gone."""
+        control, self._waiting = self._waiting, None
+        popen = control.begin(output) if control is not None else None
+        if popen is not None:
+            self._unreaped = None
+        elif control is not None:
+            self._end(control)
+        return popen
+
+    def end(self) -> None:
+        """Another one serves, or none is wanted any more. It is reaped as soon as it ends."""
+        control, self._waiting = self._waiting, None
+        if control is not None:
+            self._end(control)
+
+    def _end(self, control: EarlyControl) -> None:
+        control.kill()
+        self._reaping = asyncio.get_running_loop().create_task(self._reap(control))
+
+    async def _reap(self, control: EarlyControl) -> None:
+        while not control.is_gone():  # noqa: ASYNC110  # the kernel decides
+            await asyncio.sleep(REAP_POLL_S)
+        self._unreaped = None
+
+    async def reaped(self, limit_s: float) -> None:
+        """Wait for the end of one that was ended, for so long; then it is left."""
+        if self._reaping is not None:
+            await asyncio.wait({self._reaping}, timeout=limit_s)
+            self._reaping.cancel()
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -7,6 +7,7 @@ process ends unseen. Only what that needs is imported here: it comes before anyt
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -16,6 +17,8 @@ from resurge_launcher.control_plan import ControlPlan
 
 PROGRAM = "resurge_host.head_start"
 BEGIN = b"begin"
+END_LIMIT_S = 1.0
+"""For one that was killed; where the kernel does not let go of it, as while a disk does not answer, it is left."""
 
 
 class EarlyControl:
@@ -30,23 +33,38 @@ class EarlyControl:
     def begin(self, output: int) -> subprocess.Popen[bytes] | None:
         """Have it serve, and write what it says there; it is the caller's from then on.
 
-        None where it is gone, and another must be started.
+        None where it is gone, and another must be started: then `kill` is still to be called.
         """
         try:
             socket.send_fds(self._channel, [BEGIN], [output])
         except OSError:
-            self.end()
+            return None
         popen, self._waiting = self._waiting, None
         self._channel.close()
         return popen
 
-    def end(self) -> None:
-        """End it unless it has begun. May be called again."""
-        popen, self._waiting = self._waiting, None
-        if popen is not None:
+    def kill(self) -> None:
+        """Kill it unless it has begun, and wait for nothing. May be called again."""
+        if self._waiting is not None:
             self._channel.close()
-            popen.kill()
-            popen.wait()
+            self._waiting.kill()
+
+    def is_gone(self) -> bool:
+        """Whether it is none of ours any more: it has begun, or has ended and is reaped by now."""
+        if self._waiting is not None and self._waiting.poll() is not None:
+            self._waiting = None
+        return self._waiting is None
+
+    def end(self) -> None:
+        """Kill it unless it has begun, and wait for its end, for a bounded time. May be called again.
+
+        Not for an event loop.
+        """
+        self.kill()
+        if self._waiting is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._waiting.wait(END_LIMIT_S)
+                self._waiting = None
 
 
 def start(plan: ControlPlan) -> EarlyControl:
