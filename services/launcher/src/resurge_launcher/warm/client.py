@@ -30,6 +30,8 @@ WARM_UP_LIMIT_S = 20.0
 """A start waits so long at most for imports that its workers would have to make themselves."""
 ORDER_LIMIT_S = 3.0
 """An order that is not carried out by then is given up; the launcher stands still meanwhile."""
+BESIDE_LIMIT_S = 1.5
+"""The same while workers run: with the time between two beats it stays well within the default of the node's lease."""
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
 FAILURES_LIMIT = 5
@@ -96,13 +98,13 @@ class WarmStart:
         if self._patience is None:
             self._patience = self._loop.call_later(max(0.0, due_in_s), self._settle)
 
-    def start(self, commands: Sequence[Command]) -> list[WorkerProcess]:
-        """Fork one worker per command, all or none; raises NotWarm."""
+    def start(self, commands: Sequence[Command], limit_s: float = ORDER_LIMIT_S) -> list[WorkerProcess]:
+        """Fork one worker per command, all or none; raises NotWarm, after this time at the latest."""
         self._take_news()
         server = self._server
         if server is None or not server.is_ready:
             raise NotWarm(self._absent)
-        give_up_at = time.monotonic() + ORDER_LIMIT_S
+        give_up_at = time.monotonic() + limit_s
         gate, workers_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pidfds: list[int] = []
         try:
@@ -118,7 +120,8 @@ class WarmStart:
                 os.close(pidfd)
             if not isinstance(error, Disobeyed):
                 kernel.send(server.pidfd, signal.SIGKILL)
-            raise NotWarm(f"the fork server did not start them: {error}") from error
+            why = f"no answer within {limit_s:g} s" if isinstance(error, TimeoutError) else error
+            raise NotWarm(f"the fork server did not start them: {why}") from error
         finally:
             gate.close()
         return [WorkerProcess.adopt(pid, pidfd) for pid, pidfd in zip(pids, pidfds, strict=True)]
@@ -287,7 +290,7 @@ def _readable(give_up_at: float, *descriptors: int) -> set[int]:
         poll.register(descriptor, select.POLLIN)
     found = poll.poll(max(0.0, left_s) * 1000)
     if not found:
-        raise TimeoutError(f"no answer within {ORDER_LIMIT_S:g} s")
+        raise TimeoutError("no answer in time")
     return {descriptor for descriptor, _ in found}
 
 
