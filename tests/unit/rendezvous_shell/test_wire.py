@@ -9,6 +9,7 @@ from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.reasons import Reason
 from resurge_libs.core.refusals import BadRequest, VersionMismatch
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS
 from resurge_rendezvous import wire
 from resurge_rendezvous.core.model import MilestoneKind, NodePhase
 
@@ -140,7 +141,7 @@ def test_long_free_text_is_cut_because_it_must_not_cost_a_node_its_stream():
         )
     )
     assert len(value.exits[0].error) == wire.MAX_ERROR_CHARACTERS
-    assert len(value.faults[0].because.sentence) == wire.MAX_SENTENCE_CHARACTERS
+    assert len(value.faults[0].because.sentence) == MAX_SENTENCE_CHARACTERS
 
 
 def test_a_beat_gives_its_times_and_a_clock_only_when_it_was_measured():

@@ -25,7 +25,8 @@ from resurge_libs.rpc.context import call_metadata
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.rpc.errors import because_from_proto
 from resurge_libs.rpc.retry import call
-from resurge_rendezvous.wire import MAX_EXIT_CODE, MAX_NAME_BYTES, MAX_NODES, MAX_SENTENCE_CHARACTERS
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS
+from resurge_rendezvous.wire import MAX_EXIT_CODE, MAX_NAME_BYTES, MAX_NODES
 from resurge_rendezvous.wire_out import VERDICT_KINDS, incident_to_proto
 
 POLICY = "restart_policy"

@@ -16,7 +16,7 @@ from resurge_api.rendezvous.v1 import rendezvous_pb2 as pb
 from resurge_libs.core.ids import IncidentId, JobId, NodeId, RequestId
 from resurge_libs.core.refusals import BadRequest, WrongJob
 from resurge_libs.rpc.errors import because_to_proto
-from resurge_libs.rpc.validation import Violations
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 from resurge_rendezvous import wire, wire_asked, wire_machines, wire_out
 from resurge_rendezvous.attach import LauncherSession
 from resurge_rendezvous.attach_many import RelaySession
@@ -268,7 +268,7 @@ class RendezvousServicer(rendezvous_pb2_grpc.RendezvousServiceServicer):
         wrong.text("job_id", request.job_id, wire.MAX_NAME_BYTES)
         for name in names:
             if name == "reason":
-                wrong.text(name, request.reason, wire.MAX_SENTENCE_CHARACTERS)
+                wrong.text(name, request.reason, MAX_SENTENCE_CHARACTERS)
             elif name == "by":
                 wrong.text(name, request.by, wire.MAX_NAME_BYTES)
             else:

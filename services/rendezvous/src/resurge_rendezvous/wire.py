@@ -25,7 +25,7 @@ from resurge_libs.core.time_limits import TimeLimits, WrongOrder
 from resurge_libs.rpc.errors import because_from_proto, token_from_proto
 from resurge_libs.rpc.progress import rules_from_proto
 from resurge_libs.rpc.restarts import restart_rules_from_proto
-from resurge_libs.rpc.validation import Violations
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 from resurge_rendezvous.core.model import (
     PROTOCOL_VERSION,
     ExitRecord,
@@ -49,7 +49,6 @@ from resurge_rendezvous.wire_replacements import replacements_of
 MAX_NAME_BYTES = 256
 MAX_PATH_BYTES = 4_096
 MAX_ERROR_CHARACTERS = 4_096
-MAX_SENTENCE_CHARACTERS = 1_024
 MAX_NODES = 100_000
 MAX_RESTARTS = 1_000_000
 MAX_LOCAL_WORLD_SIZE = 1_024

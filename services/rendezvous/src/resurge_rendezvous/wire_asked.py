@@ -7,7 +7,7 @@ from resurge_libs.core.ids import NodeId, Rank, RequestId
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.rpc.errors import because_to_proto
 from resurge_libs.rpc.recommendations import EFFECTS_OUT, recommendation_of
-from resurge_libs.rpc.validation import Violations
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 from resurge_rendezvous import wire
 from resurge_rendezvous.core.advice import AdviceTaken
 from resurge_rendezvous.core.model import ControlAction, ControlAsked, Stamp
@@ -54,7 +54,7 @@ def control_in(request: pb.ReportControlRequestRequest, stamp: Stamp) -> Control
         NodeId(request.node_id),
         Rank(request.rank),
         action,
-        request.reason[: wire.MAX_SENTENCE_CHARACTERS],
+        request.reason[:MAX_SENTENCE_CHARACTERS],
         at,
     )
 

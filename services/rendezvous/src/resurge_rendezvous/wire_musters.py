@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from resurge_api.rendezvous.v1 import attach_pb2, muster_pb2
 from resurge_libs.core.ids import Rank
-from resurge_libs.rpc.validation import Violations
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 from resurge_rendezvous.core.muster_values import MusterKind, MusterOrder, MusterReport
 
 MAX_MEMBERS = 1_000_000
@@ -14,7 +14,6 @@ MAX_LOCAL_RANKS = 4_096
 MAX_RANK = 10_000_000
 MAX_NUMBER = 2**53
 MAX_LIMIT_S = 3_600
-MAX_SENTENCE_CHARACTERS = 1_024
 KINDS = {
     muster_pb2.MUSTER_KIND_UNSPECIFIED: MusterKind.NOTHING,
     muster_pb2.MUSTER_KIND_START: MusterKind.START,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from resurge_api.rendezvous.v1 import attach_pb2
 from resurge_libs.core.progress import CycleProgress, MarkerReading
 from resurge_libs.rpc.progress import iteration_in
-from resurge_libs.rpc.validation import Violations
-
-MAX_SENTENCE_CHARACTERS = 1_024
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 
 
 def progress_of(progress: attach_pb2.CycleProgress, wrong: Violations, at: str) -> CycleProgress:

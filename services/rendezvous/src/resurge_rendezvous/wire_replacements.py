@@ -7,7 +7,7 @@ from resurge_libs.core.ids import Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.rpc.errors import because_from_proto, because_to_proto
-from resurge_libs.rpc.validation import Violations
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 from resurge_rendezvous.core.replacement_values import ObservedReplacement, ReplacedRank, ReplacementStage, Replacing
 from resurge_rendezvous.wire_times import timestamp
 
@@ -16,7 +16,6 @@ MAX_REPLACEMENTS = 4_096
 MAX_RANK = 10_000_000
 MAX_NUMBER = 2**53
 MAX_WALL_S = 253_402_300_799
-MAX_SENTENCE_CHARACTERS = 1_024
 STAGES = {
     muster_pb2.REPLACEMENT_STAGE_WANTED: ReplacementStage.WANTED,
     muster_pb2.REPLACEMENT_STAGE_GRANTED: ReplacementStage.GRANTED,

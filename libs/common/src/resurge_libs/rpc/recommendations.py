@@ -6,10 +6,9 @@ from __future__ import annotations
 from resurge_api.policy.v1 import policy_pb2
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, NodeId
 from resurge_libs.core.recommendation import Recommendation, RecommendationEffect, RecommendationKind
-from resurge_libs.rpc.validation import Violations
+from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS, Violations
 
 MAX_NAME_BYTES = 256
-MAX_SENTENCE_CHARACTERS = 1_024
 MAX_CULPRITS = 1_024
 MAX_NUMBER = 2**53
 

@@ -9,6 +9,8 @@ from resurge_libs.core.refusals import BadRequest, FieldViolation
 MAX_VIOLATIONS = 32
 """A request that is wrong in more places is answered with the first ones."""
 SHOWN_CHARACTERS = 64
+MAX_SENTENCE_CHARACTERS = 1_024
+"""Of what one side tells the other in a sentence, as a reason; most are cut to it."""
 
 
 class Violations:
