@@ -1,4 +1,7 @@
-"""Which control plane a launcher keeps alive, and how that is started. Pure, and imports next to nothing."""
+"""Which control plane a launcher keeps alive, and how that is started. Imports next to nothing.
+
+Nothing is read but the settings, this interpreter's path and this process's id, which the command line names.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 
 from resurge_libs.core.instant import Instant
 
-DRIFT = 500e-6
-"""Seconds per second: what the kernel slews a clock by at most."""
+DRIFT = 2 * 500e-6
+"""Seconds per second: two clocks that the kernel's own discipline slews apart, each by 500 ppm at most.
+
+Other tools may slew faster for a while: chrony by 83,333 ppm, unless its `maxslewrate` says otherwise. Then what is
+known may be wrong by more than its error, yet it stays within what the newest beat says by itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
