@@ -90,6 +90,24 @@ def test_where_the_assignment_has_nobody_run_the_launcher_is_to_restart(launcher
     assert found.heard == [("join", 0), ("abort", 0)]
 
 
+@pytest.mark.parametrize(("most", "run"), [(None, 3), (2, 2), (5, 3)])
+@pytest.mark.parametrize("assign", [lambda before, living, most: before, lambda before, living, most: Order(living)])
+def test_an_order_that_does_not_say_who_runs_has_as_many_run_as_may(launcher, assign, most, run):
+    made = _Run(Wrapper(assign=assign, active_world_size=most), lambda: None, takes_call=False)
+    placed = made._placed(Order(range(3)), (0, 1, 2))
+    assert (list(placed), placed.active) == ([0, 1, 2], run)
+
+
+def test_an_assignment_may_leave_all_as_it_was(launcher):
+    def answers(word: Mustered) -> list[Answer]:
+        return [Answer("start" if word.kind == "join" else "over", 0, "", (0,))]
+
+    found = launcher(answers)
+    plan = Wrapper(assign=lambda before, living, most: before)
+    assert run_under(found, lambda call: call.world_size, plan) == 1
+    assert found.heard == [("join", 0), ("done", 0)]
+
+
 @pytest.mark.parametrize("replace_ms", [None, 0, 2_500])
 def test_how_long_a_fresh_process_is_waited_for_survives_the_socket(replace_ms: int | None):
     word = Mustered(Speaker(1, 2, 3), "join", 0, needed=1, limit_ms=15_000, replace_ms=replace_ms)

@@ -18,7 +18,7 @@ Assign = Callable[[Sequence[int], Sequence[int], int], list[int]]
 """From the order of before, the members that live, and how many are to be active (0: all): the order of now.
 
 An order lists initial ranks by their new rank; those beyond the active ones are in reserve.
-One that is an `Order` says itself how many are active."""
+One that is an `Order` says itself how many are active, unless it says None: then as many run as are to be."""
 
 
 def shift_ranks(before: Sequence[int], living: Sequence[int], active: int) -> list[int]:

@@ -173,10 +173,12 @@ class _Run:
                 raise last_error or RestartAbort(f"{iteration} iterations have failed")
 
     def _placed(self, before: Order, members: Sequence[int]) -> Order:
-        """The order of the members, and how many of them run."""
+        """The order of the members, and how many of them run: all that may, where the assignment does not say."""
         most = self._plan.active_world_size or 0
         order = self._plan.assign(before, members, most)
-        return order if isinstance(order, Order) else Order(order, min(most or len(order), len(order)))
+        if isinstance(order, Order) and order.active is not None:
+            return order
+        return Order(order, min(most or len(order), len(order)))
 
     def _joined(self, line: Line, iteration: int) -> Answer:
         """The launcher's answer; one that closes the line at the first word knows nothing of restarts in place."""
