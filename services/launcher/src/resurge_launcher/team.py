@@ -73,7 +73,9 @@ class Team:
     def __init__(self, shop: Shop, run: RunGoal, files: LogFiles = NO_FILES) -> None:
         self._shop = shop
         self.run = run
-        self._files = files
+        self._root = files.root
+        self._fresh_roots: dict[int, Path | None] = {}
+        """Of ranks whose worker was started anew: a disk may have come or gone meanwhile."""
         self._unused = dict(files.descriptors)
         """Log files that no stream has taken yet."""
         self.book = PageBook(shop.page_home, run.generation)
@@ -87,7 +89,8 @@ class Team:
 
     def directory_of(self, rank: int) -> Path | None:
         """Where a rank's files of this cycle are; cycles count from 0 in each attempt. None where none are written."""
-        return None if self._files.root is None else self._files.root / str(rank)
+        root = self._fresh_roots.get(rank, self._root)
+        return None if root is None else root / str(rank)
 
     def _error_file(self, rank: int) -> Path:
         directory = self.directory_of(rank)
@@ -113,6 +116,7 @@ class Team:
         """
         assert all(self._workers[local_rank].status is not None for local_rank in local_ranks), "one of them lives"
         self._unused = dict(files.descriptors)
+        self._fresh_roots |= {self.run.base_rank + local_rank: files.root for local_rank in local_ranks}
         with self._commands(local_ranks) as commands:
             forked = fork(commands)
             for local_rank, worker in zip(local_ranks, forked or (), strict=False):
@@ -159,7 +163,7 @@ class Team:
         """What starts one worker; its output descriptors are to be closed after the start."""
         rank = self.run.base_rank + local_rank
         error_file = self._error_file(rank)
-        if self._files.root is None:
+        if self.directory_of(rank) is None:
             error_file.unlink(missing_ok=True)
         settings = self._shop.settings
         files = WorkerFiles(self.book.create(Rank(rank), local_rank), str(error_file), *self._records())
