@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from resurge.environment import RANK, WORLD_SIZE
 from resurge.frames import Mustered, Speaker, decode, encode
 from resurge.inprocess import Layer, Order, RestartAbort, Tree, Wrapper, shift_ranks
 from resurge.inprocess.line import Line
 from resurge.inprocess.wrapper import _Run
 from resurge.muster import Answer
-from tests.unit.worker_sdk.test_inprocess import Answers, Launcher, run_under
+from tests.unit.worker_sdk import test_inprocess
+from tests.unit.worker_sdk.test_inprocess import run_under
 
-
-@pytest.fixture
-def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answers], Launcher]]:
-    made: list[Launcher] = []
-    monkeypatch.setenv(RANK, "0")
-    monkeypatch.setenv(WORLD_SIZE, "1")
-
-    def make(answers: Answers) -> Launcher:
-        made.append(Launcher(tmp_path, answers))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+launcher = test_inprocess.launcher
 
 
 def test_one_that_takes_a_lost_ranks_place_enters_at_whatever_is_gathered_for_and_goes_on_from_there(launcher):
