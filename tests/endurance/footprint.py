@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from resurge_libs.rpc.records import CYCLES_NAME
+from resurge_rendezvous.core.remembered import RECORDS_MAX
 from tests.demo.ranks import page_homes
 from tests.endurance.job import SmallJob
 
@@ -32,7 +33,7 @@ class Tolerance:
 
 # Kinds of holdings; a figure of one process or directory, compared between two settled moments.
 TOLERANCES = {
-    "private_mib": Tolerance(4.0, why="the allocator's own slack"),
+    "private_mib": Tolerance(4.0, why="the allocator's own slack, and the newest records of recoveries"),
     "children_mib": Tolerance(8.0, why="workers, fork server and stores: their allocators' slack, and who is starting"),
     "descriptors": Tolerance(2, why="a probe or a reconnect that is open just now"),
     "threads": Tolerance(1, why="a pool makes its threads on demand"),
@@ -47,6 +48,16 @@ TOLERANCES = {
         64, per_restart=40, why="facts, spans and the record of each recovery are kept for good"
     ),
 }
+
+
+FULL_MIB = Tolerance(1.0, why="the allocator's own slack")
+"""Of a process's own memory once the control plane remembers as many records as it ever does."""
+
+
+def tolerances(base_at: int, workers: int) -> dict[str, Tolerance]:
+    """What may differ between restart `base_at` and a later one, by kind, on nodes of so many workers."""
+    found = {**TOLERANCES, "log_files": log_tolerance(workers)}
+    return {**found, "private_mib": FULL_MIB} if base_at > RECORDS_MAX else found
 
 
 def holdings(job: SmallJob) -> dict[str, float]:

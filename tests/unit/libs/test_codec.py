@@ -84,6 +84,18 @@ def test_the_digest_is_the_same_with_and_without_memory_and_changes_with_every_f
         assert codec.digest(Branch(**{**BRANCH.__dict__, name: other})) != codec.digest(BRANCH), name
 
 
+def test_a_digester_keeps_no_more_past_states_alive_than_the_present_one_has_values():
+    digester, size = codec.Digester(), 100
+    leaves = tuple(Leaf(NodeId(f"n{index}")) for index in range(size))
+    most = 0
+    for number in range(50 * size):  # each time one of many leaves is another one
+        at = number % size
+        leaves = (*leaves[:at], Leaf(NodeId(f"{number}")), *leaves[at + 1 :])
+        digester.digest(Branch(**{**BRANCH.__dict__, "leaves": leaves}))
+        most = max(most, digester.remembered)
+    assert size < most <= 2 * (codec.MEMO_LEAST + codec.MEMO_TIMES * size)
+
+
 def test_a_missing_field_takes_its_default_so_that_records_may_grow():
     assert codec.decode(Leaf, b'["Leaf",{"name":"n"}]') == Leaf(NodeId("n"))
 

@@ -36,6 +36,9 @@ _holding_pid = 0
 """This process, once it holds a lock: one is enough, and the C library's list then leads to no second page."""
 
 
+_c_library: Any = None
+
+
 class Futex:
     """Waiting for a word in shared memory, which Python does not wrap. Raises NotImplementedError where it cannot."""
 
@@ -47,7 +50,7 @@ class Futex:
             raise NotImplementedError(f"not known on {sys.platform} {os.uname().machine}")
         self._number = ctypes.c_long(number)
         self._ctypes = ctypes
-        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc = _libc()
 
     def wait(self, address: int, value: int, limit_s: int) -> None:
         """Sleep while the word has this value; returns at any wake-up, after the limit, and when it has another one."""
@@ -59,6 +62,16 @@ class Futex:
         """Wake all that wait for the word."""
         c = self._ctypes
         self.libc.syscall(self._number, c.c_void_p(address), c.c_int(_FUTEX_WAKE), c.c_int(_ALL), None, None, 0)
+
+
+def _libc() -> Any:
+    """Made once: each makes a class of its own, several KiB that wait for the collector of cycles."""
+    global _c_library
+    if _c_library is None:
+        import ctypes
+
+        _c_library = ctypes.CDLL(None, use_errno=True)
+    return _c_library
 
 
 def hold(path: str) -> str:

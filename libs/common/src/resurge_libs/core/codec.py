@@ -39,8 +39,10 @@ __all__ = [
     "name_of",
 ]
 
-MEMO_LIMIT = 65_536
-"""Digests remembered per generation of the memo; two generations are kept."""
+MEMO_LEAST = 256
+"""Values that a generation of a digester's memo may always hold; two generations are kept."""
+MEMO_TIMES = 2
+"""Times the values looked at for one digest that a generation may hold: the memo grows with the state only."""
 
 
 def name_of(value: Any) -> str:
@@ -83,13 +85,20 @@ def digest(value: Any) -> bytes:
 class Digester:
     """Digests of large frozen states that change little by little: unchanged dataclasses are not hashed again.
 
-    Remembers by identity, so the values must be deeply immutable, as the states of a machine are.
+    Remembers by identity, so the values must be deeply immutable, as the states of a machine are. What it remembers it
+    keeps alive, past states too: so a generation of its memo ends once it holds more than the newest digest needs.
     """
 
     def __init__(self, remember: bool = True) -> None:
         self._remember = remember
         self._young: dict[int, tuple[Any, str]] = {}
         self._old: dict[int, tuple[Any, str]] = {}
+        self._looked_at = 0
+
+    @property
+    def remembered(self) -> int:
+        """Values that are kept alive."""
+        return len(self._young.keys() | self._old.keys())
 
     def digest(self, value: Any) -> bytes:
         """The same bytes as the function `digest`."""
@@ -97,9 +106,14 @@ class Digester:
 
     def hex_of(self, value: Any) -> str:
         """The digest in hexadecimal digits."""
-        return self._sub(value, _plan_for(value))
+        self._looked_at = 0
+        found = self._sub(value, _plan_for(value))
+        if len(self._young) > max(MEMO_LEAST, MEMO_TIMES * self._looked_at):
+            self._old, self._young = self._young, {}
+        return found
 
     def _sub(self, value: Any, plan: ClassPlan) -> str:
+        self._looked_at += 1
         key = id(value)
         known = self._young.get(key) or self._old.get(key)
         if known is not None and known[0] is value:
@@ -108,8 +122,6 @@ class Digester:
         text = _dumps([plan.name, plan.encode(value, self._sub)])
         result = hashlib.sha256(text).hexdigest()
         if self._remember:
-            if len(self._young) >= MEMO_LIMIT:
-                self._old, self._young = self._young, {}
             self._young[key] = (value, result)
         return result
 

@@ -8,6 +8,7 @@ touched. Kernels before 6.12 take the wish and do nothing about it.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 
@@ -59,4 +60,10 @@ def _syscall(which: int, *words: object) -> bool:
     numbers = _CALLS.get(os.uname().machine)
     if numbers is None or sys.platform != "linux":
         return False
-    return bool(ctypes.CDLL(None).syscall(ctypes.c_long(numbers[which]), ctypes.c_int(0), *words) == 0)
+    return bool(_libc().syscall(ctypes.c_long(numbers[which]), ctypes.c_int(0), *words) == 0)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    """Made once: each makes a class of its own, several KiB that wait for the collector of cycles."""
+    return ctypes.CDLL(None)
