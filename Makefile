@@ -40,8 +40,8 @@ sim: ## The oracle over seeded worlds: make sim SEEDS=1000
 sim-large: ## A thousand launchers for an hour of theirs that stutter and lose nobody: make sim-large SEEDS=24 AGENTS=1000 HOUR_S=3600
 	@$(BIN)/python -m tests.sim.large --seeds $(or $(SEEDS),24) --agents $(or $(AGENTS),1000) --seconds $(or $(HOUR_S),3600)
 
-soak: ## Restart one job a hundred times; no process, descriptor, thread, socket, page or file may be left: make soak RESTARTS=100
-	@$(BIN)/python -m tests.endurance.soak --restarts $(or $(RESTARTS),100)
+soak: ## Restart one job 230 times; in the last hundred nothing may grow: memory, descriptors, threads, pages: make soak RESTARTS=230 BASE=130
+	@$(BIN)/python -m tests.endurance.soak --restarts $(or $(RESTARTS),230) --base $(or $(BASE),130)
 
 chaos: ## Kill every control-plane process and launcher at 200 random moments: make chaos KILLS=200 SEED=1
 	@$(BIN)/python -m tests.endurance.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
@@ -76,8 +76,8 @@ bench-scale: ## One rendezvous on one core and up to 10,000 launchers: make benc
 bench-watchdogs: ## How late guards release blocked gloo ranks, how soon a node ends with a rank, what arming and beats cost
 	@$(BIN)/python -m tests.bench.watchdogs $(if $(ROUNDS),--rounds $(ROUNDS))
 
-matrix: ## Freeze or kill a gloo rank before and in each operation; all end in time, the rank is named: make matrix RUNS=20
-	@$(BIN)/python -m tests.endurance.matrix --runs $(or $(RUNS),20) $(if $(CELLS),--cells $(CELLS))
+matrix: ## Freeze or kill a gloo rank before and in each operation; all end in time, the rank is named: make matrix RUNS=20 JOBS=1
+	@$(BIN)/python -m tests.endurance.matrix --runs $(or $(RUNS),20) --jobs $(or $(JOBS),1) $(if $(CELLS),--cells $(CELLS))
 
 mutants: ## Put small faults into the watchdogs, one at a time; a test must notice each: make mutants MODULES=crashing,guards/timer
 	@$(BIN)/python -m tests.mutation $(if $(MODULES),--modules $(MODULES))

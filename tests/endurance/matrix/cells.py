@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 STRIKES = ("SIGSTOP", "SIGKILL")
@@ -72,6 +73,10 @@ class Outcome:
     def ended_in_time(self) -> bool:
         """Whether everything was over within the cell's bound."""
         return self.took_s is not None and self.took_s <= self.cell.bound_s
+
+    def spare_s(self) -> float:
+        """What was left of the cell's bound; infinite where nothing ended."""
+        return math.inf if self.took_s is None else self.cell.bound_s - self.took_s
 
     @property
     def named_right(self) -> bool:

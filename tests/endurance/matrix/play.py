@@ -24,7 +24,7 @@ def play(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
     (folder / "cells").write_text("".join(f"{cell.name}\n" for cell in cells))
     environ = {"GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
     shape = Shape(nodes=1, workers=WORLD, flags=("--warm", "auto"))
-    job = SmallJob(folder, f"matrix-{os.getpid()}", shape, PROGRAM, environ=environ)
+    job = SmallJob(folder, f"matrix-{os.getpid()}-{folder.name}", shape, PROGRAM, environ=environ)
     job.start_all()
     try:
         job.processes["n0"].wait(START_S + EACH_S * len(cells))
