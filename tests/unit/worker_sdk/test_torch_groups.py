@@ -73,7 +73,8 @@ def test_an_inner_guard_never_lengthens_the_outer_one(gloo):
 
 def test_a_guard_longer_than_the_groups_own_timeout_leaves_that(gloo):
     with resurge.deadline(7200, gloo.group):
-        assert gloo.backend.told == [1800]
+        pass
+    assert gloo.backend.told == []
 
 
 def test_without_a_limit_the_backend_is_not_touched(gloo):

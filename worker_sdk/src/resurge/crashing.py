@@ -73,7 +73,8 @@ class CrashGuard:
     def __enter__(self) -> Self:
         self._completed = False
         self._error = self._watchdog = None
-        self.crashed.clear()
+        if self.crashed.is_set():
+            self.crashed.clear()
         return self
 
     def __exit__(

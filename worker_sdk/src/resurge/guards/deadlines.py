@@ -84,12 +84,11 @@ class Deadline:
         self._order = ""
         self._has_limit = timeout_s is not None and timeout_s > 0
         self._armed = self._has_limit and (bool(self._groups) or not self.needs_groups)
-        if self._has_limit:
+        if self._has_limit and not (self._groups and self._groups[0] is groups):
             _check(self._groups)
         self._outcome = Outcome.OPEN if self._armed else Outcome.NOT_ARMED
         self._fired = False
         self._deadline_s = self._entered_until_s = 0.0
-        self._grace_s = max((getattr(group, "stand_down_grace_s", 0.0) for group in self._groups), default=0.0)
         self._was_told = False
         self._lock = threading.Lock()
         self._entry: Entry | None = None
@@ -129,7 +128,7 @@ class Deadline:
         Where a group says that a death does not end all of its waits, the deadline is brought nearer instead.
         """
         with self._lock:
-            if self._outcome is Outcome.OPEN and self._grace_s > 0:
+            if self._outcome is Outcome.OPEN and self._grace_s() > 0:
                 self._was_told = True
                 self._shorten()
             elif self._outcome is Outcome.OPEN:
@@ -151,7 +150,7 @@ class Deadline:
         if not EAR.begun and self._groups and self.obeys:
             EAR.begin()
         self._say_armed()
-        self._deadline_s = self._entered_until_s = at_s = _monotonic() + cast(float, self._timeout_s)
+        self._deadline_s = self._entered_until_s = at_s = _monotonic() + (self._timeout_s or 0.0)
         try:
             for group in self._groups:
                 if hasattr(group, "enter_guard"):
@@ -204,8 +203,11 @@ class Deadline:
         else:
             self._take_back()
 
+    def _grace_s(self) -> float:
+        return max((getattr(group, "stand_down_grace_s", 0.0) for group in self._groups), default=0.0)
+
     def _shorten(self) -> None:
-        at_s = _monotonic() + self._grace_s
+        at_s = _monotonic() + self._grace_s()
         if self._entry is not None and at_s < self._deadline_s:
             self._deadline_s = at_s
             self._take_back()
@@ -251,7 +253,8 @@ class Deadline:
         return self._phase or "the guarded block"
 
     def _say_armed(self) -> None:
-        _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(self._groups))
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(self._groups))
 
     def _say_not_armed(self, why: str) -> None:
         _log.debug("resurge: guard of %s not armed: %s", self._name(), why)

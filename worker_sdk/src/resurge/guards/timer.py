@@ -41,7 +41,8 @@ class Timer:
     """The heap and its thread. `arm` may be called from any thread, also from a call that is due."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._heap: list[tuple[float, int, Entry]] = []
         self._sweep_at = _SWEEP_AT_LEAST
         self._wakes_at_s = math.inf
@@ -50,7 +51,7 @@ class Timer:
     def arm(self, at_s: float, call: Callable[[], object]) -> Entry:
         """Call this at an instant of time.monotonic(), or as soon after it as the thread gets the interpreter."""
         entry = Entry(call)
-        with self._changed:
+        with self._lock:  # the condition's own, without its detour: in a training step everything here is cold
             heapq.heappush(self._heap, (at_s, next(_number), entry))
             if len(self._heap) > self._sweep_at:
                 self._sweep()

@@ -9,7 +9,6 @@ backend's timeout, at most one file.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import sys
@@ -73,6 +72,8 @@ class GlooGroup:
         self._snapshot_to = snapshot_to
         self._lock = threading.Lock()
         self._usual: timedelta = self._backend.options._timeout
+        self._told = self._usual
+        self._usual_s = self._usual.total_seconds()
         self._deadlines: list[float] = []
         self._aborted = False
 
@@ -108,9 +109,12 @@ class GlooGroup:
 
     def leave_guard(self, deadline_s: float) -> None:
         """That guard has ended. Never raises: the group may have been destroyed inside it."""
-        with self._lock, contextlib.suppress(ValueError, RuntimeError):
-            self._deadlines.remove(deadline_s)
-            self._set_timeout()
+        with self._lock:
+            try:
+                self._deadlines.remove(deadline_s)
+                self._set_timeout()
+            except (ValueError, RuntimeError):
+                _log.debug("resurge: a guard left a group that is no more")
 
     def run(self, operation: Callable[[Any], R]) -> R:
         """A collective on the group, bounded natively by what is left of the innermost guard.
@@ -154,17 +158,23 @@ class GlooGroup:
             return self._bound()
 
     def _set_timeout(self) -> None:
-        if self._backend is None:
-            return
-        bound = self._bound()
-        # gloo counts in whole milliseconds, and takes 0 for no limit
-        self._backend.set_timeout(self._usual if bound is None else min(self._usual, bound))
+        timeout = self._usual
+        if self._deadlines and (bound_s := self._bound_s()) < self._usual_s:
+            timeout = timedelta(seconds=bound_s)
+        # most guards of training have limits beyond the usual one: then there is nothing to tell the backend
+        if timeout is not self._told and self._backend is not None:
+            self._told = timeout
+            # gloo counts in whole milliseconds, and takes 0 for no limit
+            self._backend.set_timeout(timeout)
 
     def _bound(self) -> timedelta | None:
-        until_s = min(self._deadlines, default=math.inf)
-        if until_s == math.inf:
-            return None
-        return timedelta(seconds=max(until_s - time.monotonic() + NATIVE_MARGIN_S, _SHORTEST_S))
+        bound_s = self._bound_s()
+        return None if bound_s == math.inf else timedelta(seconds=bound_s)
+
+    def _bound_s(self) -> float:
+        if not self._deadlines:
+            return math.inf
+        return max(min(self._deadlines) - time.monotonic() + NATIVE_MARGIN_S, _SHORTEST_S)
 
 
 def open_gloo(make: Callable[[], Any], snapshot_to: Path | None = None) -> GlooGroup:
