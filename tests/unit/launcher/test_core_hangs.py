@@ -234,6 +234,15 @@ def test_who_has_beaten_and_is_silent_for_long_is_blamed_before_who_never_did():
     assert faults(fresh)[0] == (5, Reason.WORKER_BLOCKED)
 
 
+@pytest.mark.parametrize(("reason", "is_brief"), [(Reason.WORKER_STOPPED, True), (Reason.WORKER_HUNG, False)])
+def test_a_clear_cause_on_another_node_holds_nobody_up_for_long(reason: Reason, is_brief: bool):
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),)))
+    fresh = n.want(g.DownGoal(G1, Because(reason), IncidentId("i1")))
+    assert [asked.is_brief for asked in of(fresh, h.Inspect)] == [is_brief]
+    assert of(n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.WAITS)))), h.SignalWorkers)
+
+
 def test_a_node_told_to_end_its_workers_looks_for_a_bounded_time_only():
     n = node()
     n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),)))

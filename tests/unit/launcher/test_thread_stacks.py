@@ -2,7 +2,7 @@
 
 import pytest
 
-from resurge_launcher.processes.thread_stacks import main_stack, place
+from resurge_launcher.processes.thread_stacks import is_whole, main_stack, place
 
 WRITTEN = """Thread 0x00007f68aec9e6c0 (most recent call first):
   File "/x/resurge/evidence.py", line 81 in _run
@@ -21,6 +21,13 @@ Thread 4242 (idle): "MainThread"
 Thread 4250 (idle): "resurge-answering"
     wait (resurge/death_lock.py:56)
 """
+
+
+def test_stacks_are_whole_with_the_outermost_frame_of_the_signalled_thread():
+    assert is_whole(WRITTEN)
+    assert not any(is_whole(WRITTEN[:length]) for length in range(len(WRITTEN)))
+    other = WRITTEN.replace("Current thread", "Thread")
+    assert not is_whole(other), "the main thread may follow"
 
 
 def test_the_main_thread_is_the_one_that_was_signalled():

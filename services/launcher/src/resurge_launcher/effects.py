@@ -267,7 +267,7 @@ class Effects:
             self._keep(self._loop.create_task(self._look_at(team, action)))
 
     async def _look_at(self, team: Team, action: h.Inspect) -> None:
-        look = await team.inspect(action.with_stacks, action.limit_s)
+        look = await team.inspect(action)
         self._evidence.keep(team, look.stacks)
         self.read_pages(action.generation)
         self._hands.post(h.Inspected(action.generation, look.findings))

@@ -18,6 +18,7 @@ from signal import SIGKILL
 
 from resurge.page import stacks_path
 from resurge_launcher.core.goals import RunGoal
+from resurge_launcher.core.looks import Inspect
 from resurge_launcher.core.model import PageReading
 from resurge_launcher.core.struck import struck_before
 from resurge_launcher.environment import NodeFacts, WorkerFiles, worker_environment
@@ -207,7 +208,7 @@ class Team:
         moves = reading.moves + kernel.written_bytes_of(worker.pid)
         return replace(reading, stopped=stat.is_stopped, moves=moves, waits_for_disk=stat.waits_for_device)
 
-    async def inspect(self, with_stacks: bool, limit_s: float) -> inspection.Look:
+    async def inspect(self, asked: Inspect) -> inspection.Look:
         """Look how those that live stand."""
         subjects = [
             inspection.Subject(
@@ -221,7 +222,8 @@ class Team:
             for local_rank, worker in self._workers.items()
             if worker.status is None
         ]
-        return await inspection.inspect(subjects, with_stacks, limit_s, self._shop.spy)
+        spy = self._shop.spy
+        return await inspection.inspect(subjects, asked.with_stacks, asked.limit_s, spy, asked.is_brief)
 
     def signal(self, number: int) -> None:
         """Signal the process groups of all that live."""

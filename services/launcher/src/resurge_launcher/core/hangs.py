@@ -39,6 +39,8 @@ REASONS = {
     How.UNKNOWN: Reason.WORKER_HUNG,
     How.WAITS: Reason.WORKER_HUNG,
 }
+CLEAREST = frozenset({Reason.WORKER_STOPPED, Reason.WORKER_GIL_HELD})
+"""Seen elsewhere, these leave little to find here: workers are released without being watched for long."""
 WORDS = {
     How.STOPPED: "is stopped (SIGSTOP, or a debugger)",
     How.GIL_HELD: "is past its limit{limit}: native code holds the GIL{where}",
@@ -71,12 +73,16 @@ def ordered(crew: Crew, because: Because, rules: Rules, now: Instant) -> tuple[C
     if not any(isinstance(w.state, Alive) and w.state.watch.reading is not None for w in crew.workers):
         return None
     inspection = Inspection(now, after(now, INSPECTION_LIMIT_S), is_ordered=True)
-    return _begun(crew, rules, inspection, in_section=any(reading.open_phase for _, reading in _readings(crew)))
+    in_section = any(reading.open_phase for _, reading in _readings(crew))
+    return _begun(crew, rules, inspection, in_section, is_brief=because.code in CLEAREST)
 
 
-def _begun(crew: Crew, rules: Rules, inspection: Inspection, in_section: bool) -> tuple[Crew, tuple[Action, ...]]:
+def _begun(
+    crew: Crew, rules: Rules, inspection: Inspection, in_section: bool, is_brief: bool = False
+) -> tuple[Crew, tuple[Action, ...]]:
     with_stacks = rules.captures is Captures.ALL or (rules.captures is Captures.SECTIONS and in_section)
-    return replace(crew, inspection=inspection), (Inspect(crew.generation, with_stacks, INSPECTION_LIMIT_S * 0.8),)
+    inspect = Inspect(crew.generation, with_stacks, INSPECTION_LIMIT_S * 0.8, is_brief)
+    return replace(crew, inspection=inspection), (inspect,)
 
 
 def _in_section(crew: Crew, now: Instant) -> bool:

@@ -23,3 +23,5 @@ class Inspect:
     generation: Generation
     with_stacks: bool
     limit_s: float
+    is_brief: bool = False
+    """What hangs is clear already: the main threads are not watched for whether they run."""

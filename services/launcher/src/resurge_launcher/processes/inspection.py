@@ -22,13 +22,15 @@ from resurge_libs.core.instant import Instant
 
 LOOK_S = 0.005
 """Between two looks at what is still on its way."""
+BRIEF_LOOK_S = 0.002
+"""The same where workers are only kept until their stacks are there."""
 WATCH_S = 0.05
 """How long main threads are watched at least: less says little of what they do."""
 LOOKS = 6
 ANSWERS = 4
 """So many looks, and answers to the probe, at least: a busy machine puts fewer into the same time."""
 QUIET_S = 0.01
-"""Stacks that have not grown for so long are whole."""
+"""Stacks that have not grown for so long are whole, whatever they end with."""
 GIL_SILENCE_S = 0.1
 """A probe that nobody answers for so long means that the interpreter does not run; otherwise it takes milliseconds."""
 BUSY_SHARE = 0.5
@@ -70,13 +72,15 @@ class Look:
     stacks: dict[int, str]
 
 
-async def inspect(subjects: Sequence[Subject], with_stacks: bool, limit_s: float, spy: PySpy) -> Look:
-    """Look at them all at once; takes at most the limit, and a moment."""
+async def inspect(
+    subjects: Sequence[Subject], with_stacks: bool, limit_s: float, spy: PySpy, is_brief: bool = False
+) -> Look:
+    """Look at them all at once; takes at most the limit, and a moment. A brief look tells of no livelock."""
     began = time.monotonic()
     for subject in subjects:
         _begin(subject, with_stacks)
-    while not _is_enough(subjects, began) and time.monotonic() < began + limit_s:  # bounded looks
-        await asyncio.sleep(LOOK_S)
+    while not _is_enough(subjects, began, is_brief) and time.monotonic() < began + limit_s:  # bounded looks
+        await asyncio.sleep(BRIEF_LOOK_S if is_brief else LOOK_S)
         for subject in subjects:
             _go_on(subject)
     left_s = limit_s - (time.monotonic() - began)
@@ -115,16 +119,19 @@ def _go_on(subject: Subject) -> None:
         size = subject.stacks_path.stat().st_size if subject.is_signalled else 0
         if size > subject.size:
             subject.size, subject.grown_at = size, time.monotonic()
-    if subject.size > subject.stacks_from and not subject.stacks and time.monotonic() >= subject.grown_at + QUIET_S:
-        subject.stacks = _read(subject.stacks_path, subject.stacks_from)
+    if subject.size > subject.stacks_from and not subject.stacks:
+        stacks = _read(subject.stacks_path, subject.stacks_from)
+        if thread_stacks.is_whole(stacks) or time.monotonic() >= subject.grown_at + QUIET_S:
+            subject.stacks = stacks
 
 
-def _is_enough(subjects: Sequence[Subject], began: float) -> bool:
+def _is_enough(subjects: Sequence[Subject], began: float, is_brief: bool) -> bool:
     now = time.monotonic()
     is_watched = now >= began + WATCH_S and all(subject.looks >= LOOKS for subject in subjects)
-    if not is_watched and not any(_is_decided(subject) for subject in subjects):
+    if not (is_watched or is_brief or any(_is_decided(subject) for subject in subjects)):
         return False
-    return all(_is_known(subject, now) for subject in subjects)
+    answers = 1 if is_brief else ANSWERS
+    return all(_is_known(subject, now, answers) for subject in subjects)
 
 
 def _is_decided(subject: Subject) -> bool:
@@ -133,14 +140,14 @@ def _is_decided(subject: Subject) -> bool:
     return subject.is_mute or (stat is not None and stat.is_stopped)
 
 
-def _is_known(subject: Subject, now: float) -> bool:
+def _is_known(subject: Subject, now: float, answers: int) -> bool:
     stat = kernel.stat_of(subject.pid)
     if stat is None or stat.is_over or stat.is_stopped:
         return True
     if subject.is_signalled and not subject.stacks:
         return False
     probe = subject.probe
-    if probe is None or not probe.is_answerable or subject.is_mute or len(subject.answers_s) >= ANSWERS:
+    if probe is None or not probe.is_answerable or subject.is_mute or len(subject.answers_s) >= answers:
         return True
     return probe.unanswered_since is not None and now >= probe.unanswered_since + GIL_SILENCE_S
 
@@ -173,7 +180,8 @@ def _how(subject: Subject, stat: kernel.ProcessStat, place: thread_stacks.Frame 
         return How.WAITS
     if subject.running > BUSY_SHARE * subject.looks:
         # native code that spins, as a device's driver does while it waits, leaves the interpreter to others
-        return How.LIVELOCK if _waits_for_bytecode(subject.answers_s) else How.UNKNOWN
+        is_watched = subject.looks >= LOOKS and len(subject.answers_s) >= ANSWERS
+        return How.LIVELOCK if is_watched and _waits_for_bytecode(subject.answers_s) else How.UNKNOWN
     if stat.waits_for_device:
         return How.DEVICE
     return How.BLOCKED if place is not None and not place.is_framework else How.UNKNOWN

@@ -11,6 +11,8 @@ _FRAME = re.compile(r'^\s+File "(?P<path>.*)", line (?P<line>\d+|\?\?\?) in (?P<
 _SPY_FRAME = re.compile(r"^\s+(?P<function>\S.*) \((?P<path>.+):(?P<line>\d+)\)$")
 _HEADS = ("Thread ", "Current thread ")
 _MAIN = ("Current thread ", "MainThread")
+_OUTERMOST = (" in <module>\n", " in _run_module_as_main\n")
+"""Where a main thread begins, which runs a script or a module."""
 _STANDARD = ("threading.py", "queue.py", "selectors.py", "socket.py", "ssl.py", "contextlib.py", "_weakrefset.py")
 """Files of the standard library in which one waits for somebody else; the frame below says for whom."""
 _OURS = ("/resurge/guards/", "/resurge/inprocess/")
@@ -57,6 +59,11 @@ def main_stack(text: str) -> tuple[Frame, ...]:
             stacks[-1][1].append(Frame(found["path"], found["line"], found["function"]))
     chosen = [frames for is_current, frames in stacks if is_current] or [frames for _, frames in stacks[-1:]]
     return tuple(chosen[-1]) if chosen else ()
+
+
+def is_whole(text: str) -> bool:
+    """Whether the last frame of the main thread, which is written last, is there; False says that it may not be."""
+    return text.endswith(_OUTERMOST) and any(line.startswith("Current thread ") for line in text.splitlines())
 
 
 def place(frames: tuple[Frame, ...]) -> Frame | None:
