@@ -79,8 +79,8 @@ bench-watchdogs: ## How late guards release blocked gloo ranks, how soon a node 
 matrix: ## Freeze or kill a gloo rank before and in each operation; all end in time, the rank is named: make matrix RUNS=20 JOBS=1
 	@$(BIN)/python -m tests.endurance.matrix --runs $(or $(RUNS),20) --jobs $(or $(JOBS),1) $(if $(CELLS),--cells $(CELLS))
 
-mutants: ## Put small faults into the watchdogs, one at a time; a test must notice each: make mutants MODULES=crashing,guards/timer
-	@$(BIN)/python -m tests.mutation $(if $(MODULES),--modules $(MODULES))
+mutants: ## Put small faults into the watchdogs, one at a time; a test must notice each: make mutants MODULES=crashing,guards/timer [ANEW=1]
+	@$(BIN)/python -m tests.mutation $(if $(MODULES),--modules $(MODULES)) $(if $(ANEW),--anew)
 
 up: ## The local multi-node simulation in containers: docker-compose.yml, built, started, healthy
 	@docker compose up --build --detach --wait

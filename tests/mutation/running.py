@@ -1,6 +1,6 @@
 """Runs a module's tests against its mutants: each in a process of its own that has pytest imported already.
 
-A mutant is killed when a test fails, or the tests do not end in time, or the process dies of it.
+A mutant is killed when a test fails or the process dies of it. Where they do not end in time it counts as noticed too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import pytest
 from tests.mutation.mutants import Mutant
 
 PACKAGE = Path("worker_sdk/src/resurge")
-FIRST_LIMIT_S = 120.0
-"""Of the tests without a mutant; with one they may take three times as long as that took, and some seconds."""
-PATIENCE = 4
-"""So many times as long they have when they did not end in time, before the mutant counts as noticed."""
-KILLED, SURVIVED, HUNG = "killed", "survived", "hung"
+FIRST_LIMIT_S = 300.0
+"""Of the tests without a mutant."""
+LEAST_LIMIT_S, TIMES = 60.0, 3
+"""Of the tests with one: so many times what they took without, or this if it is longer."""
+KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed_out"
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,41 @@ class Verdict:
     outcome: str
 
 
-class Stage:
-    """A copy of the package that mutants are written into, before all others on the path of the tests."""
+def limit_s(unmutated_s: float) -> float:
+    """How long tests may take that took this long without a mutant."""
+    return max(LEAST_LIMIT_S, TIMES * unmutated_s)
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+
+class Stage:
+    """A copy of the package that a module's mutants are written into, before all others on the path of the tests."""
+
+    def __init__(self, folder: Path, module: str, tests: Sequence[str]) -> None:
+        self._folder, self._module, self._tests = folder, module, tests
+        self._limit_s = 0.0
         shutil.copytree(PACKAGE, folder / "resurge", ignore=shutil.ignore_patterns("__pycache__"))
 
+    def judge(self, mutant: Mutant) -> str:
+        """Its outcome. Raises RuntimeError when the tests fail without any."""
+        self._limit_s = self._limit_s or self._limit_now_s()
+        outcome = self._outcome_of(mutant)
+        if outcome == TIMED_OUT and (now_s := self._limit_now_s()) > self._limit_s:  # the machine has become slower
+            self._limit_s = now_s
+            outcome = self._outcome_of(mutant)
+        return outcome
+
+    def _outcome_of(self, mutant: Mutant) -> str:
+        with self._changed(mutant.source):
+            return self._outcome(self._limit_s)
+
+    def _limit_now_s(self) -> float:
+        began = time.monotonic()
+        if self._outcome(FIRST_LIMIT_S) != SURVIVED:
+            raise RuntimeError(f"the tests of {self._module} fail without a mutant: {' '.join(self._tests)}")
+        return limit_s(time.monotonic() - began)
+
     @contextmanager
-    def changed(self, module: str, source: str) -> Iterator[None]:
-        """With this text for the module."""
-        path = self._folder / "resurge" / f"{module}.py"
+    def _changed(self, source: str) -> Iterator[None]:
+        path = self._folder / "resurge" / f"{self._module}.py"
         before = path.read_text()
         path.write_text(source)
         try:
@@ -55,20 +79,20 @@ class Stage:
         finally:
             path.write_text(before)
 
-    def outcome(self, tests: Sequence[str], limit_s: float) -> str:
+    def _outcome(self, limit_s: float) -> str:
         """Of the tests, as the package is now."""
         pid = os.fork()
         if pid == 0:
-            self._test(tests)
+            self._test()
         ended = os.pidfd_open(pid)
         in_time, _, _ = select.select([ended], [], [], limit_s)
         os.close(ended)
         if not in_time:
             os.killpg(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-        return HUNG if not in_time else SURVIVED if status == 0 else KILLED
+        return TIMED_OUT if not in_time else SURVIVED if status == 0 else KILLED
 
-    def _test(self, tests: Sequence[str]) -> None:
+    def _test(self) -> None:
         code: int = 99
         try:
             os.setsid()
@@ -80,23 +104,15 @@ class Stage:
             os.environ["PYTHONPATH"] = os.pathsep.join((str(self._folder), os.getcwd()))
             sys.path.insert(0, str(self._folder))
             # what a mutant leaves unread is no fault of a test, and pytest makes one of it only where it is told to
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
+            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *self._tests]))
         finally:
             os._exit(code)
 
 
 def judged(module: str, mutants: Sequence[Mutant], tests: Sequence[str]) -> Iterator[Verdict]:
-    """Each mutant's verdict. Raises RuntimeError when the tests fail without any."""
+    """Each mutant's verdict, as the tests give it now. Raises RuntimeError when they fail without any."""
     assert not any(name == "resurge" or name.startswith("resurge.") for name in sys.modules), "it is to be loaded anew"
     with tempfile.TemporaryDirectory(prefix="resurge-mutants-") as name:
-        stage = Stage(Path(name))
-        began = time.monotonic()
-        if stage.outcome(tests, FIRST_LIMIT_S) != SURVIVED:
-            raise RuntimeError(f"the tests of {module} fail without a mutant: {' '.join(tests)}")
-        limit_s = 5.0 + 3 * (time.monotonic() - began)
+        stage = Stage(Path(name), module, tests)
         for mutant in mutants:
-            with stage.changed(module, mutant.source):
-                outcome = stage.outcome(tests, limit_s)
-                if outcome == HUNG:  # or the machine was busy just then
-                    outcome = stage.outcome(tests, PATIENCE * limit_s)
-            yield Verdict(mutant, outcome)
+            yield Verdict(mutant, stage.judge(mutant))
