@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -18,8 +20,10 @@ from resurge_libs.testing.wait import wait_until_async
 from tests.fakes.host import HostProcess
 from tests.fakes.launcher import FakeLauncher, job_spec
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(330)]
 PROGRAM = Path(__file__).parent / "programs" / "forks_beside_calls.py"
+PROGRAM_S = 220.0
+"""From its start to its end: longer than it has for its rounds and for its last calls; it ends itself only later."""
 
 
 @asynccontextmanager
@@ -111,11 +115,40 @@ def said_by(command, path):
     """It writes to a file, as its children would hold a pipe open after a crash; they end with it."""
     with path.open("w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+    stands = ""
     try:
-        code = process.wait(200)
+        code = process.wait(PROGRAM_S)
+    except subprocess.TimeoutExpired:
+        code, stands = "none", stands_at(process.pid)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
-    assert code == 0, f"code {code}: {path.read_text()[-6000:]}"
+    assert code == 0, f"code {code}: {path.read_text()[-6000:]}\n{stands}"
     return path.read_text()
+
+
+def stands_at(pid):
+    """Where each of its threads is: its state, the seconds it ran for, what it waits for in the kernel; with its native
+    stack where there is a debugger. The interpreter cannot tell of itself while it ends."""
+    lines = [thread_at(task) for task in sorted(Path(f"/proc/{pid}/task").iterdir())]
+    if debugger := shutil.which("gdb"):
+        command = [debugger, "-batch", "-p", str(pid), "-ex", "thread apply all backtrace 30"]
+        with suppress(subprocess.TimeoutExpired):
+            lines.append(subprocess.run(command, capture_output=True, text=True, timeout=30).stdout)
+    return "\n".join(lines)
+
+
+def thread_at(task):
+    with suppress(OSError):  # it has ended
+        name, fields = (task / "stat").read_text().rsplit(")", 1)
+        state, *_, user, system = fields.split()[:13]
+        ran_s = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return f"{name}): {state}, ran {ran_s:.2f} s, in {(task / 'wchan').read_text()}"
+    return f"{task.name}: gone"
+
+
+def test_where_a_thread_stands_is_told():
+    own = Path(f"/proc/self/task/{threading.get_native_id()}")
+    assert re.fullmatch(rf"{own.name} \(.+\): R, ran \d+\.\d\d s, in .+", thread_at(own))
+    assert thread_at(own.with_name("0")) == "0: gone"

@@ -2,6 +2,7 @@
 
 import faulthandler
 import os
+import signal
 import sys
 import threading
 import time
@@ -14,7 +15,13 @@ ASKING = 4
 LEAST, ENOUGH_S = 20, 60
 """Rounds that are always made, and for how long more are: a round takes long on a busy machine."""
 LIMIT_S = 150
-"""Then the stacks of all threads, and the end."""
+"""For the rounds, from the start; then the stacks of all threads, and the end."""
+CALL_S = 40
+"""For one call, with those that are made again after a fork."""
+ENDING_S = 45
+"""From the last round on; then the stacks, if it has not ended. There are none of an interpreter that is ending."""
+LAST_S = 260
+"""From the start: then the kernel ends it, wherever it stands. Who runs it looks before that."""
 
 
 def loaders() -> Callable[[], None]:
@@ -40,11 +47,13 @@ def bare() -> None:
 
 def main(endpoint: str, job: str, kind: str, rounds: int) -> None:
     """So many rounds at most; the last line says how many were made, and how many calls were answered beside them."""
+    began = time.monotonic()
+    signal.alarm(LAST_S)
     faulthandler.dump_traceback_later(LIMIT_S, exit=True)
     services, over, answered = Services(Where(endpoint, job)), threading.Event(), [0] * (ASKING + 1)
 
     def ask(place: int) -> None:
-        assert services.job(wait=60).phase == "running"
+        assert services.job(wait=CALL_S).phase == "running"
         answered[place] += 1
 
     def keep_asking(place: int) -> None:
@@ -63,10 +72,12 @@ def main(endpoint: str, job: str, kind: str, rounds: int) -> None:
             made += 1
     finally:
         over.set()
+    print(f"the last of {made} rounds ended after {time.monotonic() - began:.0f} s", flush=True)
+    faulthandler.dump_traceback_later(ENDING_S)
     for each in asking:
         each.join()
     assert all(answered), answered
-    print(f"{made} rounds of forks, {sum(answered)} calls answered")
+    print(f"{made} rounds of forks, {sum(answered)} calls answered; after {time.monotonic() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
