@@ -205,6 +205,21 @@ async def test_a_notice_is_passed_on_and_ends_nothing(launched: Launched):
     assert launched.rendezvous.told.phase == attach_pb2.NODE_PHASE_RUNNING
 
 
+@pytest.mark.users_row(14)
+async def test_a_notice_waits_for_a_worker_that_does_not_handle_it_yet(launched: Launched):
+    imports = "while not os.path.exists(os.path.join(folder, 'go')): time.sleep(0.01)\n"
+    handler = "signal.signal(signal.SIGUSR1, lambda *_: said('noticed', 'USR1'))\n"
+    program = SAY_PID + imports + handler + FOREVER.removeprefix(SAY_PID)
+    launched.start(program, "--signals-to-handle", "SIGTERM,SIGINT,SIGUSR1")
+    pids = await launched.running()
+    os.kill(launched.pid, signal.SIGUSR1)
+    await wait_until_async(lambda: "signal_waits" in launched.output(), 20, "the launcher to hear it")
+    (launched.folder / "go").touch()
+    await wait_until_async((launched.folder / "noticed").exists, 20, "the worker to hear it")
+    assert is_alive(pids[0])
+    assert launched.rendezvous.told.phase == attach_pb2.NODE_PHASE_RUNNING
+
+
 async def test_workers_outlive_rendezvous_and_a_fault_meanwhile_is_told_later(launched: Launched):
     launched.start(FOREVER, workers=2)
     pids = await launched.running(workers=2)

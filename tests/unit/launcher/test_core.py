@@ -205,7 +205,7 @@ def test_a_second_interrupt_kills_at_once():
 
 def test_a_signal_to_be_passed_on_ends_nothing():
     node = Node(pass_on_signals=frozenset({SIGUSR1})).running()
-    assert of(node.feed(h.SignalReceived(SIGUSR1)), h.SignalWorkers) == [h.SignalWorkers(Generation(1), SIGUSR1)]
+    assert of(node.feed(h.SignalReceived(SIGUSR1)), h.PassOn) == [h.PassOn(Generation(1), SIGUSR1)]
     assert node.phase == "Running"
     assert not of(node.exits(0, code=1), h.ExitWith)
     assert not observe(node.state).exits[0].ended_by_launcher, "it was not told to end"

@@ -21,6 +21,7 @@ from resurge_launcher.gpu_memory import GpuMemoryReader
 from resurge_launcher.hang_evidence import HangEvidence
 from resurge_launcher.marker import MarkerReader
 from resurge_launcher.pages import PageBook
+from resurge_launcher.passing import Passing
 from resurge_launcher.processes import kernel
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
@@ -81,6 +82,7 @@ class Effects:
         self._tasks: set[asyncio.Task[None]] = set()
         self._evidence = HangEvidence()
         self._fresh = FreshWorkers(hands.shop, hands.files, hands.post, partial(self._fork, limit_s=BESIDE_LIMIT_S))
+        self._passing = Passing(self._team_of)
         hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
 
     def run(self, action: h.Action) -> None:
@@ -90,7 +92,7 @@ class Effects:
                 self._hands.upward.observed(observed, beats)
             case h.SpawnWorkers():
                 self._spawn(action)
-            case h.SignalWorkers() | MusterEvict() | ReplaceWorkers():
+            case h.SignalWorkers() | h.PassOn() | MusterEvict() | ReplaceWorkers():
                 self._signal(action)
             case h.SweepStrays(generation, signal):
                 self._fresh.call_off(generation)
@@ -195,21 +197,29 @@ class Effects:
             log.event("cold_start", reason=cold.because.code, sentence=cold.because.sentence)
             return None
 
-    def _signal(self, action: h.SignalWorkers | MusterEvict | ReplaceWorkers) -> None:
-        generation, team = action.generation, self._team_of(action.generation)
-        if isinstance(action, ReplaceWorkers):
-            self._fresh.replace(action, team, self._told_of)
-            return
-        if isinstance(action, MusterEvict):
-            if team is not None:
-                team.end(action.local_ranks)
-            return
+    def _signal(self, action: h.SignalWorkers | h.PassOn | MusterEvict | ReplaceWorkers) -> None:
+        team = self._team_of(action.generation)
+        match action:
+            case ReplaceWorkers():
+                self._fresh.replace(action, team, self._told_of)
+            case h.PassOn():
+                self._passing.pass_on(action)
+            case MusterEvict(_, local_ranks):
+                if team is not None:
+                    team.end(local_ranks)
+            case h.SignalWorkers(generation, number):
+                self._call_off(generation)
+                if team is not None:
+                    team.signal(number)
+            case _:
+                assert_never(action)
+
+    def _call_off(self, generation: Generation) -> None:
+        """A start that waits is no longer wanted: its workers are to end."""
         if self._ordered is not None and self._ordered.generation == generation:
             run, self._ordered = self._ordered, None
             because = Because(Reason.WORKER_START_FAILED, "the workers are no longer wanted; none was started")
             self._hands.post(h.SpawnFailed(run.generation, because))
-        if team is not None:
-            team.signal(action.signal)
 
     def _told_of(self, team: Team) -> Told:
         return Told(partial(self._exited, team), partial(self._dying, team))
@@ -295,19 +305,8 @@ class Effects:
         if isinstance(action, h.WriteLease):
             self._lease_until = action.until
         team = self._team_of(action.generation)
-        if team is None:
-            return
-        book: PageBook = team.book
-        match action:
-            case h.Fence():
-                book.fence()
-            case h.WriteLease(_, until):
-                book.write_lease(until)
-            case h.WriteStop(_, held, decided, alone):
-                book.write_stop(held, decided)
-                log.event("ranks_stop", generation=action.generation, held=held, decided=decided, alone=alone)
-            case _:
-                assert_never(action)
+        if team is not None:
+            _mark(team.book, action)
 
     def _tell(self, action: h.TellFault | OrderAbort | MusterTell) -> None:
         if isinstance(action, OrderAbort | MusterTell):
@@ -317,3 +316,16 @@ class Effects:
         directory = team.directory_of(action.rank) if team is not None and action.rank is not None else None
         stacks = self._evidence.of(action.generation, action.rank)
         self._keep(self._loop.create_task(self._hands.teller.tell(action, directory, stacks)))
+
+
+def _mark(book: PageBook, action: h.WriteLease | h.Fence | h.WriteStop) -> None:
+    match action:
+        case h.Fence():
+            book.fence()
+        case h.WriteLease(_, until):
+            book.write_lease(until)
+        case h.WriteStop(_, held, decided, alone):
+            book.write_stop(held, decided)
+            log.event("ranks_stop", generation=action.generation, held=held, decided=decided, alone=alone)
+        case _:
+            assert_never(action)

@@ -88,6 +88,16 @@ class Team:
         """Workers that are not reaped yet."""
         return {worker.pid for worker in self._workers.values() if worker.status is None}
 
+    @property
+    def local_ranks(self) -> frozenset[int]:
+        """Those whose workers were started."""
+        return frozenset(self._workers)
+
+    @property
+    def living_ranks(self) -> frozenset[int]:
+        """Local ranks whose workers are not reaped yet."""
+        return frozenset(local_rank for local_rank, worker in self._workers.items() if worker.status is None)
+
     def directory_of(self, rank: int) -> Path | None:
         """Where a rank's files of this cycle are; cycles count from 0 in each attempt. None where none are written."""
         root = self._fresh_roots.get(rank, self._root)
@@ -229,6 +239,14 @@ class Team:
         """Signal the process groups of all that live."""
         for worker in self._workers.values():
             worker.signal_group(number)
+
+    def pass_on(self, number: int, local_ranks: frozenset[int]) -> frozenset[int]:
+        """Signal the process groups of those among these workers that do not end by it; who they were."""
+        found = {rank: self._workers[rank] for rank in local_ranks & self.living_ranks}
+        ready = {rank: worker for rank, worker in found.items() if kernel.outlives(worker.pid, number)}
+        for worker in ready.values():
+            worker.signal_group(number)
+        return frozenset(ready)
 
     def end(self, local_ranks: Sequence[int]) -> None:
         """KILL the process groups of some workers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from resurge_launcher.core import aborts, crashes, hangs, musters, notices, reclaiming, replacing, stops
+from resurge_launcher.core import aborts, crashes, hangs, musters, notices, passing_on, reclaiming, replacing, stops
 from resurge_launcher.core import control as controls
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core import happenings as h
@@ -193,6 +193,8 @@ def _spawned(state: LauncherState, event: h.SpawnDone | h.SpawnFailed | FromFork
         span = Span("spawn", state.phase.ordered_at, now, None, attributes)
         story = replace(state.story, spans=(*state.story.spans, span))
         state = replace(state, phase=Running(crew), story=story, pages_at=now)
+        if isinstance(event, h.SpawnDone):
+            state, actions = passing_on.started(state, crew.generation, now)
     else:
         state, actions = with_crew(state, crew, now)
     return state, actions, reason
@@ -327,13 +329,11 @@ def _strays_gone(state: LauncherState, generation: int) -> Outcome:
 
 def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outcome:
     name = crews.signal_name(signal)
-    living = crew_of(state.phase)
     noticed = notices.given(state, signal, rules, now)
     if noticed is not None:
         return noticed
     if signal in rules.pass_on_signals:
-        actions = (h.SignalWorkers(living.generation, signal),) if living is not None else ()
-        return state, actions, Because(Reason.SIGNAL_RECEIVED, f"{name} is passed on to the workers")
+        return passing_on.received(state, signal, now)
     if signal not in notices.ENDING_SIGNALS:
         return _late(state, f"{name} gives notice, and no rank asks whether to stop")
     reason = Because(Reason.SIGNAL_RECEIVED, f"{name} told the launcher to leave")

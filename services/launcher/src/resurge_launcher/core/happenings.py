@@ -20,6 +20,8 @@ from resurge_launcher.core.model import (
 from resurge_launcher.core.muster_state import ForRanks, MusterHeard, MusterReport
 from resurge_launcher.core.reclaim import GpuReading, Reclaim
 from resurge_launcher.core.replacement_state import FromForkServer, Replacement
+from resurge_launcher.core.sent_signals import PassOn as PassOn
+from resurge_launcher.core.sent_signals import SignalWorkers as SignalWorkers
 from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
@@ -213,14 +215,6 @@ class SpawnWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalWorkers:
-    """Send a signal to the process groups of the generation's living workers."""
-
-    generation: Generation
-    signal: int
-
-
-@dataclass(frozen=True, slots=True)
 class SweepStrays:
     """End what workers left behind; answer StraysGone when a full look finds nothing. May be asked again, harder."""
 
@@ -382,6 +376,7 @@ class SendObserved:
 Action = (
     SpawnWorkers
     | SignalWorkers
+    | PassOn
     | SweepStrays
     | ReserveStore
     | ReadPages

@@ -21,6 +21,7 @@ from resurge_launcher.core.readings import MilestoneKind as MilestoneKind
 from resurge_launcher.core.readings import PageReading as PageReading
 from resurge_launcher.core.readings import Watch as Watch
 from resurge_launcher.core.reclaim import Reclaim, ReclaimRules
+from resurge_launcher.core.sent_signals import KeptSignal
 from resurge_libs.core.ids import Attempt, Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.lease import Lease
@@ -363,6 +364,8 @@ class LauncherState:
     pages_at: Instant | None = None
     """When pages are to be read next; None while there is nobody to watch."""
     notice: Notice | None = None
+    kept_signals: tuple[KeptSignal, ...] = ()
+    """To be passed on, for the workers that run here next."""
     reclaim: Reclaim | None = None
     judge_after: Instant | None = None
     """After a pause of the launcher itself silence is not held against workers until then."""

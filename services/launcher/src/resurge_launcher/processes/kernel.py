@@ -17,6 +17,8 @@ PR_SET_CHILD_SUBREAPER = 36
 PF_EXITING = 0x4
 """In the flags of a thread that runs no code of its own any more, from before its memory is freed."""
 STAT_BYTES = 4096
+HARMLESS = frozenset({signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH})
+"""Nobody ends, or stands still, by these."""
 _PROC = Path("/proc")
 
 
@@ -169,12 +171,21 @@ def stat_of(pid: int) -> ProcessStat | None:
 
 def catches(pid: int, number: int) -> bool:
     """Whether the process has a handler for the signal: without one it might end by it."""
+    return _is_in_mask(pid, number, b"SigCgt:")
+
+
+def outlives(pid: int, number: int) -> bool:
+    """Whether the process handles, ignores or blocks the signal, or it is one that ends nobody."""
+    return number in HARMLESS or _is_in_mask(pid, number, b"SigCgt:", b"SigIgn:", b"SigBlk:")
+
+
+def _is_in_mask(pid: int, number: int, *names: bytes) -> bool:
     try:
         text = (_PROC / str(pid) / "status").read_bytes()
     except OSError:
         return False
-    mask = next((int(line.split()[1], 16) for line in text.splitlines() if line.startswith(b"SigCgt:")), 0)
-    return bool(mask >> (number - 1) & 1)
+    masks = [int(line.split()[1], 16) for line in text.splitlines() if line.startswith(names)]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def written_bytes_of(pid: int) -> int:
