@@ -179,6 +179,7 @@ class Effects:
             because = Because(Reason.WORKER_START_FAILED, f"local rank {len(pids)} could not be started: {error}")
             self._hands.post(h.SpawnFailed(run.generation, because, pids))
             return
+        self._hands.store.taken()
         self._hands.post(h.SpawnDone(run.generation, team.pids))
         # not now: the workers need the processors
         self._preparation = self._loop.call_later(STORE_PREPARATION_S, self._prepare)

@@ -3,7 +3,8 @@
 A served store is a process of its own (`warm.store_host`), asked for ahead of time: the next generation's while the
 present one runs. It is ended when the one after it is offered, so that it outlasts its generation's workers. A held
 port is a socket bound with SO_REUSEADDR that never listens: the kernel then gives the port to nobody who asks for any
-port, while a store that names it and sets SO_REUSEADDR, as torch's does, may bind and listen beside it.
+port, while a store that names it and sets SO_REUSEADDR, as torch's does, may bind and listen beside it. Where it was
+offered for want of a fork server it gives way to a store once there is one, unless a generation has begun.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ class StorePort:
         """Whom to tell of an offer that is being made."""
         self._told: Callable[[StoreOffer], None] | None = None
         self._ends = 0
+        self._lacks_store = False
+        """What is offered is a port alone, and no generation has begun with it."""
+        if warm is not None:
+            warm.whenever_ready(self._ready)
 
     @property
     def pids(self) -> set[int]:
@@ -63,6 +68,10 @@ class StorePort:
                 store.end()
                 self._coming = None
 
+    def taken(self) -> None:
+        """A generation has begun, so what was offered is settled."""
+        self._lacks_store = False
+
     def release(self) -> None:
         """Let go of everything."""
         self._then = self._told = None
@@ -74,6 +83,11 @@ class StorePort:
             self._held.close()
             self._held = None
 
+    def _ready(self) -> None:
+        """There is a fork server now: the store that it could not be asked for before is made."""
+        if self._told is not None:
+            self.prepare()
+
     def _offer_served(self) -> None:
         self.prepare()
         if self._coming is None or self._coming.is_up:
@@ -83,6 +97,8 @@ class StorePort:
         if not store.is_up:
             # one that cannot be served now will not be at the next try either
             self._coming, self._ends = None, self._ends + 1
+        elif self._lacks_store and self._then is None:
+            self._then = self._told
         self._offer_now()
 
     def _ended(self, store: StoreProcess) -> None:
@@ -103,6 +119,7 @@ class StorePort:
         if self._serving is not None:
             self._serving.end()
         self._serving, self._coming = self._coming, None
+        self._lacks_store = self._serving is None
         if self._serving is not None:
             then(StoreOffer(self._address, self._serving.port, is_served=True))
             return

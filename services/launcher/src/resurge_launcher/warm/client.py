@@ -58,6 +58,7 @@ class WarmStart:
         self._absent = "the fork server has not finished its imports" if begun else "the fork server was not started"
         self._failures = 0
         self._waiting: list[Callable[[], None]] = []
+        self._on_ready: list[Callable[[], None]] = []
         self._patience: asyncio.TimerHandle | None = None
         self._next_start: asyncio.TimerHandle | None = None
         self._closed = False
@@ -97,6 +98,10 @@ class WarmStart:
         due_in_s = self._server.began_at + WARM_UP_LIMIT_S - time.monotonic()
         if self._patience is None:
             self._patience = self._loop.call_later(max(0.0, due_in_s), self._settle)
+
+    def whenever_ready(self, then: Callable[[], None]) -> None:
+        """Call back from the loop each time that a server has become ready."""
+        self._on_ready.append(then)
 
     def start(self, commands: Sequence[Command], limit_s: float = ORDER_LIMIT_S) -> list[WorkerProcess]:
         """Fork one worker per command, all or none; raises NotWarm, after this time at the latest."""
@@ -203,6 +208,9 @@ class WarmStart:
                     if module.error:
                         log.event("preload_failed", module=module.name, sentence=module.error)
                 self._settle()
+                if self._loop is not None:
+                    for then in self._on_ready:
+                        self._loop.call_soon(then)
             case orders.Unfit(sentence):
                 self._absent, self._failures = f"the fork server must not be forked: {sentence}", FAILURES_LIMIT
                 log.event("fork_server_unfit", reason=Reason.STARTED_COLD, sentence=sentence)
