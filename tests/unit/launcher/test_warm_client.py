@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,13 +20,17 @@ from resurge_launcher.core.replacement_state import ReplaceFailed, ReplaceWorker
 from resurge_launcher.effects import Effects
 from resurge_launcher.processes.worker import Command
 from resurge_launcher.start_files import NO_FILES
+from resurge_launcher.warm import client, fork_server
 from resurge_launcher.warm.client import BESIDE_LIMIT_S, NotWarm, WarmStart
 from resurge_launcher.warm.fork_server import ForkServer
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.obs import log
+from resurge_libs.testing import wait_until_async
 from tests.unit.launcher.core_world import run
 
 BUSY_S = 10.0
+let_go: list[ForkServer] = []
 
 
 @pytest.fixture
@@ -32,17 +38,26 @@ def hung() -> Iterator[ForkServer]:
     """A server that takes orders and does nothing."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     popen = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
-    said, writes = os.pipe()
+    said, writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     server = ForkServer(popen, os.pidfd_open(popen.pid), ours, said, time.monotonic(), is_ready=True)
     try:
         yield server
     finally:
         popen.kill()
         popen.wait(BUSY_S)
-        os.close(server.pidfd)
-        server.let_go()
+        if server not in let_go:
+            os.close(server.pidfd)
+            server.let_go()
         theirs.close()
         os.close(writes)
+
+
+@pytest.fixture
+def said() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    log.configure(stream=stream)
+    yield stream
+    log.configure()
 
 
 def test_a_server_that_does_not_answer_in_the_time_that_is_given_is_ended(hung: ForkServer):
@@ -53,6 +68,38 @@ def test_a_server_that_does_not_answer_in_the_time_that_is_given_is_ended(hung: 
     assert 0.05 <= time.monotonic() - began < BUSY_S
     assert "no answer within 0.05 s" in cold.value.because.sentence
     assert hung.popen.wait(BUSY_S) == -signal.SIGKILL
+
+
+def outliving_kill(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that a file system holds in the kernel; its descriptors go with it."""
+    let_go.append(server)
+    monkeypatch.setattr(fork_server.signal, "pidfd_send_signal", lambda pidfd, number: None)
+    monkeypatch.setattr(fork_server, "END_LIMIT_S", 0.05)
+    monkeypatch.setattr(client, "REPLACED_LIMIT_S", 0.05)
+
+
+def test_a_server_that_outlives_its_kill_does_not_hold_the_launchers_end(
+    hung: ForkServer, monkeypatch: pytest.MonkeyPatch, said: io.StringIO
+):
+    outliving_kill(hung, monkeypatch)
+    warm = WarmStart(cast(Any, None), hung)
+    began = time.monotonic()
+    warm.close()
+    assert time.monotonic() - began < BUSY_S
+    assert re.search(rf"fork_server_left .*pid={hung.popen.pid}\b", said.getvalue())
+
+
+async def test_a_server_that_outlives_its_kill_is_no_stray_until_it_is_gone(
+    hung: ForkServer, monkeypatch: pytest.MonkeyPatch, said: io.StringIO
+):
+    outliving_kill(hung, monkeypatch)
+    warm = WarmStart(cast(Any, None), hung)
+    warm._failures = client.FAILURES_LIMIT  # no other one is started
+    warm._ended()
+    assert warm._server is None and warm.pids == {hung.popen.pid}
+    hung.popen.kill()
+    await wait_until_async(lambda: not warm.pids, BUSY_S, "its end")
+    assert hung.popen.returncode == -signal.SIGKILL and "fork_server_left" in said.getvalue()
 
 
 async def test_the_launcher_stands_still_for_less_than_its_lease_while_workers_run():

@@ -32,6 +32,7 @@ LIVED_S = 5.0
 """A sender that ends sooner is started again later each time: starting it costs half a second of a processor."""
 TAIL_BYTES = 16 * 1024
 TAIL_LIMIT_S = 1.0
+KILL_LIMIT_S = 1.0
 SENDER_LOG = "sender.log"
 """In the spool: what the sender says. Never on the launcher's own streams, which it outlives."""
 SENDER_LOG_BYTES_MAX = 1024 * 1024
@@ -322,7 +323,8 @@ async def _code_of(process: subprocess.Popen[bytes]) -> int:
         pidfd = os.pidfd_open(process.pid)
     except OSError:
         process.kill()
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(KILL_LIMIT_S)
         raise
     loop.add_reader(pidfd, over.set)
     try:

@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 
@@ -32,6 +33,8 @@ ORDER_LIMIT_S = 3.0
 """An order that is not carried out by then is given up; the launcher stands still meanwhile."""
 BESIDE_LIMIT_S = 1.5
 """The same while workers run: with the time between two beats it stays well within the default of the node's lease."""
+REPLACED_LIMIT_S = 0.25
+"""So long the launcher stands still for the end of a server whose place another takes."""
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
 FAILURES_LIMIT = 5
@@ -62,11 +65,15 @@ class WarmStart:
         self._patience: asyncio.TimerHandle | None = None
         self._next_start: asyncio.TimerHandle | None = None
         self._closed = False
+        self._dying: list[subprocess.Popen[bytes]] = []
+        """Servers that were killed, and that the kernel has not ended yet."""
 
     @property
     def pids(self) -> set[int]:
-        """The server's process; no stray."""
-        return {self._server.popen.pid} if self._server is not None else set()
+        """The server's process, and those that were killed and are not gone; no strays."""
+        self._dying = [popen for popen in self._dying if popen.poll() is None]
+        dying = {popen.pid for popen in self._dying}
+        return dying if self._server is None else dying | {self._server.popen.pid}
 
     @property
     def is_warming(self) -> bool:
@@ -153,7 +160,10 @@ class WarmStart:
         server = self._server
         if server is not None:
             self._forget()
-            server.end()
+            self._end(server, fork_server.END_LIMIT_S)
+        for popen in self._dying:
+            if popen.poll() is None:
+                popen.returncode = 0  # it stays behind: Popen must not warn of it
 
     # ------------------------------------------------------------------------------------------------- an order
 
@@ -236,15 +246,26 @@ class WarmStart:
             return
         self._take_said()
         self._forget()
-        code = server.end()
+        code = self._end(server, REPLACED_LIMIT_S)
         if self._failures < FAILURES_LIMIT:
             self._failures += 1
-            self._absent = f"the fork server has ended ({code})"
+            self._absent = f"the fork server has ended ({'killed' if code is None else code})"
             log.event("fork_server_ended", pid=server.popen.pid, exit_code=code, was_ready=server.is_ready)
             if self._failures < FAILURES_LIMIT and self._loop is not None and not self._closed:
                 pause_s = min(BACKOFF_FIRST_S * 2 ** (self._failures - 1), BACKOFF_MAX_S)
                 self._next_start = self._loop.call_later(pause_s, self.begin)
         self._settle()
+
+    def _end(self, server: ForkServer, limit_s: float) -> int | None:
+        code = server.end(limit_s)
+        if code is None:
+            self._dying.append(server.popen)
+            sentence = (
+                f"the fork server was killed and still lives {limit_s:g} s on: a file system or a device holds it. "
+                "Nothing waits for it, and it ends when that answers."
+            )
+            log.event("fork_server_left", pid=server.popen.pid, sentence=sentence)
+        return code
 
     def _forget(self) -> None:
         server, self._server = self._server, None

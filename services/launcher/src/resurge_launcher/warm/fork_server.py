@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ ENTRY = Path(__file__).with_name("entry.py")
 SOURCE_ROOT = Path(__file__).parents[2]
 DEATH_LOCK = "death_lock.py"
 """The one file of the worker SDK that the server loads, by its path: the package is the program's to import."""
+END_LIMIT_S = 1.0
+"""From KILL to its end, at most; the launcher stands still meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,14 @@ class ForkServer:
         self.control.close()
         os.close(self.said)
 
-    def end(self) -> int:
-        """End and reap it; its exit code."""
+    def end(self, limit_s: float = END_LIMIT_S) -> int | None:
+        """End and reap it; its exit code, None where the kernel has not ended it by then: a file system may hold it."""
         signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)  # it is not reaped yet, so there is something to signal
-        code = self.popen.wait()
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        has_ended = poll.poll(limit_s * 1000)
         os.close(self.pidfd)
-        return code
+        return self.popen.wait() if has_ended else None
 
 
 def start(plan: Plan) -> ForkServer:
