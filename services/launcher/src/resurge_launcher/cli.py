@@ -1,6 +1,7 @@
 """The `resurge` command: finds the subcommand and imports only that one; turns every refusal into one clear line.
 
-Exit codes: those of `resurge run` are the job's; 2 for unusable input; 1 when a command could not do its work.
+Exit codes: those of `resurge run` are the job's; 2 for unusable input; 1 when a command could not do its work;
+141 when nobody reads what it prints any more.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
+
+from resurge_launcher.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
 
 VERSION = "0.1.0"
 RUN = "run"
@@ -40,6 +43,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with reader_may_leave():
+            code = _command(words)
+    except ReaderLeft:
+        code = EXIT_READER_LEFT
+    return settled(code)
+
+
+def _command(words: list[str]) -> int:
     if words in (["--version"], ["-V"]):
         print(f"resurge {VERSION}")
         return 0
@@ -79,9 +91,6 @@ def _dispatch(words: list[str], head: Any = None) -> int:
         return int(leave.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        sys.stderr.close()
-        return 0
     return result if isinstance(result, int) else 0
 
 
@@ -89,6 +98,15 @@ def _group() -> Any:
     import click
 
     class LazyGroup(click.Group):
+        # click would end the process itself, with 1, where it meets a reader that has left
+        def make_context(self, *words: Any, **named: Any) -> click.Context:
+            with reader_may_leave():
+                return super().make_context(*words, **named)
+
+        def invoke(self, ctx: click.Context) -> Any:
+            with reader_may_leave():
+                return super().invoke(ctx)
+
         def list_commands(self, ctx: click.Context) -> list[str]:
             return list(COMMANDS)
 
