@@ -21,7 +21,7 @@ from resurge_launcher.effects import Effects
 from resurge_launcher.processes.worker import Command
 from resurge_launcher.start_files import NO_FILES
 from resurge_launcher.warm import client, fork_server
-from resurge_launcher.warm.client import BESIDE_LIMIT_S, NotWarm, WarmStart
+from resurge_launcher.warm.client import NotWarm, WarmStart, order_limit_s
 from resurge_launcher.warm.fork_server import ForkServer
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.time_limits import TimeLimits
@@ -61,12 +61,12 @@ def said() -> Iterator[io.StringIO]:
 
 
 def test_a_server_that_does_not_answer_in_the_time_that_is_given_is_ended(hung: ForkServer):
-    warm = WarmStart(cast(Any, None), hung)
+    warm = WarmStart(cast(Any, None), hung, TimeLimits(lease_ttl_s=0.25, fault_grace_s=0.05))
     began = time.monotonic()
     with pytest.raises(NotWarm) as cold:
-        warm.start([Command(["python"], {}, 1, 2)], limit_s=0.05)
-    assert 0.05 <= time.monotonic() - began < BUSY_S
-    assert "no answer within 0.05 s" in cold.value.because.sentence
+        warm.start([Command(["python"], {}, 1, 2)], beside=True)
+    assert 0.075 <= time.monotonic() - began < BUSY_S
+    assert "no answer within 0.075 s" in cold.value.because.sentence
     assert hung.popen.wait(BUSY_S) == -signal.SIGKILL
 
 
@@ -102,12 +102,12 @@ async def test_a_server_that_outlives_its_kill_is_no_stray_until_it_is_gone(
     assert hung.popen.returncode == -signal.SIGKILL and "fork_server_left" in said.getvalue()
 
 
-async def test_the_launcher_stands_still_for_less_than_its_lease_while_workers_run():
-    limits: list[float] = []
+async def test_a_worker_in_the_place_of_a_lost_one_is_forked_beside_others():
+    beside: list[bool] = []
     posted: list[object] = []
 
-    def start(commands: Sequence[Command], limit_s: float) -> list[Any]:
-        limits.append(limit_s)
+    def start(commands: Sequence[Command], is_beside: bool) -> list[Any]:
+        beside.append(is_beside)
         raise NotWarm("no answer")
 
     def replace(loop: object, told: object, fork: Any, local_ranks: list[int], files: object) -> bool:
@@ -124,6 +124,13 @@ async def test_the_launcher_stands_still_for_less_than_its_lease_while_workers_r
     effects._team = cast(Any, SimpleNamespace(run=run(3), replace=replace))
     effects.run(ReplaceWorkers(Generation(3), (1,)))
     assert posted == [ReplaceFailed(Generation(3), 1, "the fork server cannot fork it")]
-    assert limits == [BESIDE_LIMIT_S]
-    default = TimeLimits()
-    assert default.beat_interval_s + BESIDE_LIMIT_S < default.lease_ttl_s - 1.0
+    assert beside == [True]
+
+
+@pytest.mark.parametrize("lease_ttl_s", [0.3, 1.0, 2.0, 5.0, 30.0])
+def test_an_order_never_costs_the_lease(lease_ttl_s: float):
+    limits = TimeLimits(lease_ttl_s=lease_ttl_s, fault_grace_s=0.05)
+    alone, beside = order_limit_s(limits, False), order_limit_s(limits, True)
+    assert limits.beat_interval_s + alone < lease_ttl_s + limits.lease_margin_s, "the server waits so long"
+    assert limits.beat_interval_s + beside <= lease_ttl_s * 0.7 + 1e-9
+    assert (alone, beside) == (3.0, 1.5) or lease_ttl_s < 5.0

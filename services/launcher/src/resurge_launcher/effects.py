@@ -28,7 +28,7 @@ from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.start_files import LogFiles, StartFiles
 from resurge_launcher.store_offer import StorePort
 from resurge_launcher.team import Shop, Team, Told
-from resurge_launcher.warm.client import BESIDE_LIMIT_S, ORDER_LIMIT_S, NotWarm, WarmStart
+from resurge_launcher.warm.client import NotWarm, WarmStart
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.progress import MarkerReading
@@ -81,7 +81,7 @@ class Effects:
         self._lease_until: Instant | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._evidence = HangEvidence()
-        self._fresh = FreshWorkers(hands.shop, hands.files, hands.post, partial(self._fork, limit_s=BESIDE_LIMIT_S))
+        self._fresh = FreshWorkers(hands.shop, hands.files, hands.post, partial(self._fork, beside=True))
         self._passing = Passing(self._team_of)
         hands.strays.leave_to_others(lambda pid: self._team is not None and pid in self._team.living_pids)
 
@@ -190,10 +190,10 @@ class Effects:
         if self._hands.gpus is not None:
             self._hands.gpus.prepare()
 
-    def _fork(self, commands: Sequence[Command], limit_s: float = ORDER_LIMIT_S) -> list[WorkerProcess] | None:
+    def _fork(self, commands: Sequence[Command], beside: bool = False) -> list[WorkerProcess] | None:
         assert self._hands.warm is not None
         try:
-            return self._hands.warm.start(commands, limit_s)
+            return self._hands.warm.start(commands, beside)
         except NotWarm as cold:
             log.event("cold_start", reason=cold.because.code, sentence=cold.because.sentence)
             return None

@@ -166,7 +166,7 @@ def _warm(settings: RunSettings, head: HeadStart) -> WarmStart | None:
     begun = head.claim(plan)
     if plan is None:
         return None
-    warm = WarmStart(plan, begun)
+    warm = WarmStart(plan, begun, settings.limits)
     if begun is None:
         warm.begin()
     return warm

@@ -25,14 +25,15 @@ from resurge_launcher.warm.fork_server import ForkServer, Plan
 from resurge_launcher.warm.inherited import order_for
 from resurge_launcher.warm.store_keeper import StoreProcess
 from resurge_libs.core.reasons import Because, Reason
+from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.obs import log
 
 WARM_UP_LIMIT_S = 20.0
 """A start waits so long at most for imports that its workers would have to make themselves."""
 ORDER_LIMIT_S = 3.0
-"""An order that is not carried out by then is given up; the launcher stands still meanwhile."""
+"""An order that is not carried out by then is given up, sooner with a short lease: the launcher stands still."""
 BESIDE_LIMIT_S = 1.5
-"""The same while workers run: with the time between two beats it stays well within the default of the node's lease."""
+"""The same while workers run, which a lost lease would cost."""
 REPLACED_LIMIT_S = 0.25
 """So long the launcher stands still for the end of a server whose place another takes."""
 BACKOFF_FIRST_S = 0.5
@@ -40,6 +41,7 @@ BACKOFF_MAX_S = 30.0
 FAILURES_LIMIT = 5
 """Starts in a row that never became ready, after which no more are tried."""
 SAID_BYTES = 64 * 1024
+USUAL_LIMITS = TimeLimits()
 
 
 class NotWarm(Exception):
@@ -50,12 +52,22 @@ class NotWarm(Exception):
         self.because = Because(Reason.STARTED_COLD, sentence)
 
 
+def order_limit_s(limits: TimeLimits, beside: bool) -> float:
+    """How long the launcher may stand still for an order: a beat that falls due just then must not cost the lease.
+
+    While workers run half of what the lease leaves stays for what else may be late.
+    """
+    left_s = limits.lease_ttl_s - limits.beat_interval_s
+    return min(BESIDE_LIMIT_S, left_s / 2) if beside else min(ORDER_LIMIT_S, left_s)
+
+
 class WarmStart:
     """Keeps one fork server; `begin` at once, `attach` when there is an event loop."""
 
-    def __init__(self, plan: Plan, begun: ForkServer | None = None) -> None:
+    def __init__(self, plan: Plan, begun: ForkServer | None = None, limits: TimeLimits = USUAL_LIMITS) -> None:
         """With `begun` a server of this plan is kept that was started before."""
         self._plan = plan
+        self._limits = limits
         self._server = begun
         self._loop: asyncio.AbstractEventLoop | None = None
         self._absent = "the fork server has not finished its imports" if begun else "the fork server was not started"
@@ -110,12 +122,13 @@ class WarmStart:
         """Call back from the loop each time that a server has become ready."""
         self._on_ready.append(then)
 
-    def start(self, commands: Sequence[Command], limit_s: float = ORDER_LIMIT_S) -> list[WorkerProcess]:
-        """Fork one worker per command, all or none; raises NotWarm, after this time at the latest."""
+    def start(self, commands: Sequence[Command], beside: bool = False) -> list[WorkerProcess]:
+        """Fork one worker per command, all or none; `beside` others that run. Raises NotWarm, in time for the lease."""
         self._take_news()
         server = self._server
         if server is None or not server.is_ready:
             raise NotWarm(self._absent)
+        limit_s = order_limit_s(self._limits, beside)
         give_up_at = time.monotonic() + limit_s
         gate, workers_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pidfds: list[int] = []
