@@ -42,7 +42,7 @@ from resurge_launcher.node_environment import marks
 from resurge_launcher.node_lock import FILE_NAME as LOCK_NAME
 from resurge_launcher.node_lock import NodeLock, NodeTaken
 from resurge_launcher.output import Funnel, OwnLines
-from resurge_launcher.pages import page_home, remove_pages
+from resurge_launcher.pages import page_home, remove_pages, sweep_pages
 from resurge_launcher.processes import kernel, promptness
 from resurge_launcher.processes.py_spy import PySpy
 from resurge_launcher.processes.strays import Strays
@@ -133,6 +133,11 @@ def _rules(settings: RunSettings, reads_marker: bool, warms: bool) -> m.Rules:
     )
 
 
+async def _sweep_old_pages() -> None:
+    if removed := await asyncio.to_thread(sweep_pages):
+        log.event("old_pages_removed", directories=removed)
+
+
 class _Agent:
     """The parts of one launcher and their wiring."""
 
@@ -193,6 +198,7 @@ class _Agent:
     async def _live(self) -> int:
         assert self._left is not None
         self._driver.begin()
+        sweeping = asyncio.create_task(_sweep_old_pages())
         tasks = [self._stream.start()]
         if self._logs is not None:
             self._logs.start()
@@ -212,6 +218,8 @@ class _Agent:
         await self._effects.close()
         if self._logs is not None:
             await self._logs.stop()
+        sweeping.cancel()
+        self._pages.let_go()
         remove_pages(self._settings.run_dir)
         await asyncio.to_thread(self._funnel.close, OUTPUT_LIMIT_S)
         log.configure(colours=self._colours)
@@ -242,7 +250,8 @@ class _Agent:
             signals_to_handle=",".join(number.name for number in settings.signals_to_handle),
             launcher=kernel.process_name(os.getpid()),
         )
-        shop = Shop(settings, facts, page_home(settings.run_dir), self._funnel, settings.run_dir, self._logs, self._spy)
+        self._pages = page_home(settings.run_dir)
+        shop = Shop(settings, facts, self._pages.path, self._funnel, settings.run_dir, self._logs, self._spy)
         return Hands(
             shop=shop,
             files=StartFiles(settings.cycle_info_dir, settings.log_root, settings.job_id, settings.nproc_per_node),

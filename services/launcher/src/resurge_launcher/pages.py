@@ -12,7 +12,9 @@ import shutil
 from pathlib import Path
 
 from resurge.page import LauncherCells, PageReader, PageView, page_path
+from resurge_launcher import page_owner
 from resurge_launcher.core.model import Milestone, MilestoneKind, PageReading
+from resurge_launcher.page_owner import PageHome
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
 
@@ -24,32 +26,32 @@ NS = 1_000_000_000
 
 def page_homes(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> tuple[Path, Path]:
     """Where the pages of a launcher with this run directory may be: the first that can be written."""
-    name = f"resurge-{os.getuid()}-{hashlib.sha256(str(run_dir).encode()).hexdigest()[:16]}"
+    name = f"{_prefix()}{hashlib.sha256(str(run_dir).encode()).hexdigest()[:16]}"
     return shared_memory / name, run_dir / PAGES_NAME
 
 
-def page_home(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> Path:
+def page_home(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> PageHome:
     """The directory of this launcher's pages, made empty and private; an older launcher's pages go."""
     for home in page_homes(run_dir, shared_memory):
         with contextlib.suppress(OSError):
-            if home.exists() or home.is_symlink():
-                _remove(home)
-            home.mkdir(mode=0o700)
-            return home
+            return page_owner.taken(home)
     raise OSError(f"no directory for shared pages: neither {shared_memory} nor {run_dir} can be written")
 
 
 def remove_pages(run_dir: Path, shared_memory: Path = SHARED_MEMORY) -> None:
-    """Leave nothing of this launcher's pages; its workers are gone."""
+    """Leave nothing of this launcher's pages, which it has let go; its workers are gone."""
     for home in page_homes(run_dir, shared_memory):
         with contextlib.suppress(OSError):
-            _remove(home)
+            page_owner.remove(home)
 
 
-def _remove(home: Path) -> None:
-    if home.is_symlink() or home.stat().st_uid != os.getuid():
-        raise OSError(f"{home} belongs to someone else")
-    shutil.rmtree(home)
+def sweep_pages(shared_memory: Path = SHARED_MEMORY) -> int:
+    """Remove what launchers of this user left there that were killed, whatever their run directory; how many."""
+    return page_owner.sweep(shared_memory, _prefix())
+
+
+def _prefix() -> str:
+    return f"resurge-{os.getuid()}-"
 
 
 class PageBook:
