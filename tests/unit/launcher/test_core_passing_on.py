@@ -10,9 +10,12 @@ import pytest
 from resurge_launcher.core import goals as g
 from resurge_launcher.core import happenings as h
 from resurge_launcher.core.passing_on import KEPT_LIMIT_S
+from resurge_launcher.core.step import LauncherMachine
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.reasons import Because, Reason
-from tests.unit.launcher.core_world import Node, down, of, run
+from resurge_libs.core.values import replace
+from tests.unit.launcher.core_world import Node, down, of, rules, run
+from tests.unit.launcher.test_core_total import STATES
 
 ONE, TWO = Generation(1), Generation(2)
 USR1 = h.SignalReceived(SIGUSR1)
@@ -99,3 +102,13 @@ def test_one_that_ends_still_ends_a_start():
     node = starting()
     assert of(node.feed(h.SignalReceived(SIGTERM)), h.SignalWorkers) == [h.SignalWorkers(ONE, SIGTERM)]
     assert not of(node.feed(USR1), h.PassOn) and not node.state.kept_signals, "no worker runs here any more"
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_it_ends_nothing_in_any_state(state: str):
+    node = STATES[state]()
+    node.machine = LauncherMachine(rules(pass_on_signals=frozenset({SIGUSR1})))
+    before = node.state
+    fresh = node.feed(USR1)
+    assert not of(fresh, h.SignalWorkers) and len(of(fresh, h.PassOn)) <= 1
+    assert replace(node.state, kept_signals=()) == before, "it changes nothing else"
