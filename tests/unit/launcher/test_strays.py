@@ -70,3 +70,41 @@ async def test_a_sweep_that_was_stopped_tells_nothing(stray):
     strays.stop()
     await asyncio.to_thread(strays.marked)
     assert stray.poll() is None
+
+
+def test_a_look_that_the_kernel_holds_does_not_hold_the_launchers_end(monkeypatch):
+    began, answers = threading.Event(), threading.Event()
+
+    def held() -> frozenset[int]:
+        began.set()
+        answers.wait()
+        return frozenset()
+
+    async def launcher() -> None:
+        strays = strays_beside()
+        monkeypatch.setattr(strays, "marked", held)
+        strays.sweep(signal.SIGKILL, lambda: pytest.fail("nobody knows what is left"))
+        await wait_until_async(began.is_set, 10, "the look")
+        strays.stop()
+
+    # where the end waited for the look it would come only then
+    late = threading.Timer(20, answers.set)
+    late.start()
+    try:
+        asyncio.run(launcher())
+        assert not answers.is_set()
+    finally:
+        late.cancel()
+        answers.set()
+
+
+async def test_a_look_that_fails_is_told(monkeypatch):
+    told: list[dict[str, object]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    strays = strays_beside()
+    monkeypatch.setattr(strays, "marked", lambda: os.listdir("/nowhere"))
+    strays.sweep(signal.SIGKILL, lambda: pytest.fail("nobody knows what is left"))
+    await wait_until_async(lambda: told, 10, "the complaint")
+    assert isinstance(told[0]["exception"], FileNotFoundError)
+    strays.stop()

@@ -10,7 +10,9 @@ runs in the event loop, and nothing here waits.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import threading
 from collections.abc import Callable, Collection
 
 from resurge_launcher.node_environment import LAUNCHER
@@ -113,7 +115,7 @@ class Strays:
         self._cancel_timer()
         if self._on_gone is None or self._reading is not None:
             return
-        self._reading = self._loop.run_in_executor(None, self.marked)
+        self._reading = _read_in_thread(self._loop, self.marked)
         self._reading.add_done_callback(self._looked)
 
     def _looked(self, reading: asyncio.Future[frozenset[int]]) -> None:
@@ -171,3 +173,31 @@ class Strays:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _read_in_thread(
+    loop: asyncio.AbstractEventLoop, read: Callable[[], frozenset[int]]
+) -> asyncio.Future[frozenset[int]]:
+    """In a thread that nothing waits for at the launcher's end, as it would for one of the loop's own: the kernel may
+    hold the reader of a process that a file system holds."""
+    answer: asyncio.Future[frozenset[int]] = loop.create_future()
+
+    def tell(found: frozenset[int] | BaseException) -> None:
+        if answer.done():
+            return
+        if isinstance(found, BaseException):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def go() -> None:
+        found: frozenset[int] | BaseException
+        try:
+            found = read()
+        except BaseException as error:  # task root: raised again where the answer is taken
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=go, name="strays", daemon=True).start()
+    return answer
