@@ -58,6 +58,56 @@ def test_an_early_signal_that_nobody_can_use_ends_nothing():
     assert node.phase == "Running" and node.state.notice is None
 
 
+def test_an_early_signal_counts_once_all_ranks_ask_and_its_grace_runs_since_it_came():
+    node = Node(drain_signals=SIGNALS).attached()
+    node.want(run())
+    node.move(0)
+    came_at = node.now
+    node.feed(h.SignalReceived(SIGUSR1))
+    assert node.phase == "Starting" and "it counts if one does" in node.reason.sentence
+    node.spawned()
+    node.move(10.0)
+    assert node.state.notice is None
+    at_step(node, 1, 1)
+    assert node.state.notice is not None and node.state.notice.ends_at == came_at + 30.0
+    assert node.phase == "Running" and observe(node.state).draining.notice_signal == SIGUSR1
+
+
+def test_an_early_signal_that_came_in_a_teardown_counts_in_the_next_generation():
+    node = asking()
+    node.want(down())
+    node.feed(h.SignalReceived(SIGUSR1))
+    node.feed(h.SignalReceived(SIGUSR1))
+    assert node.phase == "TearingDown" and node.state.notice is None and "nothing new" in node.reason.sentence
+    node.all_killed()
+    node.want(run(2))
+    node.move(0)
+    assert node.phase == "Starting", "a start is not given up for it"
+    node.spawned(2)
+    asks = tuple(m.PageReading(local, asked_step=1, asks_stop=True) for local in range(2))
+    node.feed(h.PagesRead(Generation(2), asks))
+    assert node.state.notice is not None
+
+
+def test_an_early_signal_does_not_send_away_a_launcher_whose_workers_finish_without_asking():
+    node = Node(drain_signals=SIGNALS).running()
+    node.feed(h.SignalReceived(SIGUSR1))
+    node.exits(0, code=0)
+    node.exits(1, code=0)
+    node.move(200.0)
+    assert node.phase == "Finished" and node.state.notice is None
+
+
+def test_an_early_signal_is_forgotten_after_its_grace():
+    node = Node(drain_signals=SIGNALS).running()
+    node.feed(h.SignalReceived(SIGUSR1))
+    node.move(30.0)
+    at_step(node, 1, 1)
+    assert node.state.notice is None
+    node.feed(h.SignalReceived(SIGUSR1))
+    assert node.state.notice is not None, "a new one counts"
+
+
 def test_the_offer_is_the_first_step_that_no_rank_has_passed():
     node = asking(10, 11)
     order(node, g.StopPhase.ASK)

@@ -335,7 +335,7 @@ def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) ->
     if signal in rules.pass_on_signals:
         return passing_on.received(state, signal, now)
     if signal not in notices.ENDING_SIGNALS:
-        return _late(state, f"{name} gives notice, and no rank asks whether to stop")
+        return notices.kept(state, signal, rules, now)
     reason = Because(Reason.SIGNAL_RECEIVED, f"{name} told the launcher to leave")
     match state.phase:
         case Exited():

@@ -364,6 +364,8 @@ class LauncherState:
     pages_at: Instant | None = None
     """When pages are to be read next; None while there is nobody to watch."""
     notice: Notice | None = None
+    early_notice: Notice | None = None
+    """Given while nobody could use it, by a signal that ends nothing."""
     kept_signals: tuple[KeptSignal, ...] = ()
     """To be passed on, for the workers that run here next."""
     reclaim: Reclaim | None = None

@@ -2,7 +2,8 @@
 
 Notice is given where every worker asks whether to stop, and to a launcher that has no workers while others may save: a
 spare waits for a moment whether the whole job leaves, one whose workers finished waits for the decision. Everywhere
-else the signal is passed on and the launcher leaves. A second signal ends the wait. Before the grace is over, whoever
+else the signal is passed on and the launcher leaves; one that ends nothing counts as soon as its grace finds workers
+that ask, as after a restart that was under way. A second signal ends the wait. Before the grace is over, whoever
 still lives is ended: a launcher never outlives its scheduler's patience.
 """
 
@@ -59,6 +60,30 @@ def given(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outc
     what = f"{crews.signal_name(signal)} gives notice of {grace_s:g} s"
     notice = Notice(signal, now, after(now, grace_s))
     return replace(state, notice=notice), (), Because(Reason.SIGNAL_RECEIVED, what)
+
+
+def kept(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outcome:
+    """Keep a signal that ends nothing for workers that ask later: it comes once."""
+    name, early = crews.signal_name(signal), state.early_notice
+    is_over = isinstance(state.goal, (ExitGoal, EndGoal)) or isinstance(state.phase, (Leaving, Exiting, Exited))
+    if state.notice is not None or is_over or (early is not None and now < early.ends_at):
+        return state, (), Because(Reason.LATE_EVENT_IGNORED, f"{name} says nothing new")
+    early = Notice(signal, now, after(now, rules.term_timeout_s))
+    what = f"{name} gives notice, and no rank asks whether to stop; it counts if one does within its grace"
+    return replace(state, early_notice=early), (), Because(Reason.SIGNAL_RECEIVED, what)
+
+
+def counts(state: LauncherState, now: Instant) -> Outcome | None:
+    """Take the signal that was kept as notice, once all ranks ask; None before, and when its grace is over."""
+    early = state.early_notice
+    if early is None or state.notice is not None or now >= early.ends_at:
+        return None
+    if not isinstance(state.phase, Running) or not stops.asks(state.phase.crew):
+        return None  # whoever has no worker that could use it is not to leave for it either
+    if isinstance(state.goal, (ExitGoal, EndGoal)):
+        return None
+    what = f"{crews.signal_name(early.signal)} gave notice, {early.ends_at - now:.1f} s of its grace are left"
+    return replace(state, notice=early, early_notice=None), (), Because(Reason.SIGNAL_RECEIVED, what)
 
 
 def _waits_with_notice(state: LauncherState, signal: int) -> bool:
