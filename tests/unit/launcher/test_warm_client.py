@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import re
@@ -20,7 +21,7 @@ from resurge_launcher.core.replacement_state import ReplaceFailed, ReplaceWorker
 from resurge_launcher.effects import Effects
 from resurge_launcher.processes.worker import Command
 from resurge_launcher.start_files import NO_FILES
-from resurge_launcher.warm import client, fork_server
+from resurge_launcher.warm import client, fork_server, orders
 from resurge_launcher.warm.client import NotWarm, WarmStart, order_limit_s
 from resurge_launcher.warm.fork_server import ForkServer
 from resurge_libs.core.ids import Generation
@@ -34,9 +35,17 @@ let_go: list[ForkServer] = []
 
 
 @pytest.fixture
-def hung() -> Iterator[ForkServer]:
-    """A server that takes orders and does nothing."""
+def channel() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The launcher's end and the server's."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.fixture
+def hung(channel: tuple[socket.socket, socket.socket]) -> Iterator[ForkServer]:
+    """A server that takes orders and does nothing."""
+    ours, _ = channel
     popen = subprocess.Popen([sys.executable, "-S", "-c", "import signal; signal.pause()"])
     said, writes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     server = ForkServer(popen, os.pidfd_open(popen.pid), ours, said, time.monotonic(), is_ready=True)
@@ -48,7 +57,6 @@ def hung() -> Iterator[ForkServer]:
         if server not in let_go:
             os.close(server.pidfd)
             server.let_go()
-        theirs.close()
         os.close(writes)
 
 
@@ -100,6 +108,22 @@ async def test_a_server_that_outlives_its_kill_is_no_stray_until_it_is_gone(
     hung.popen.kill()
     await wait_until_async(lambda: not warm.pids, BUSY_S, "its end")
     assert hung.popen.returncode == -signal.SIGKILL and "fork_server_left" in said.getvalue()
+
+
+async def test_each_server_that_becomes_ready_is_told_of(
+    hung: ForkServer, channel: tuple[socket.socket, socket.socket], said: io.StringIO
+):
+    hung.is_ready, told = False, list[bool]()
+    warm = WarmStart(cast(Any, None), hung)
+    warm.whenever_ready(lambda: told.append(hung.is_ready))
+    warm.attach(asyncio.get_running_loop())
+    for times in (1, 2):
+        channel[1].send(orders.encoded(orders.Ready(())))
+        await wait_until_async(lambda: len(told) == times, BUSY_S, "the word")  # noqa: B023  # awaited in its turn
+    assert told == [True, True]
+    warm._forget()
+    let_go.append(hung)
+    os.close(hung.pidfd)
 
 
 async def test_a_worker_in_the_place_of_a_lost_one_is_forked_beside_others():
