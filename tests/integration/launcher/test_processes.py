@@ -205,7 +205,6 @@ async def test_a_notice_is_passed_on_and_ends_nothing(launched: Launched):
     assert launched.rendezvous.told.phase == attach_pb2.NODE_PHASE_RUNNING
 
 
-@pytest.mark.users_row(14)
 async def test_a_notice_waits_for_a_worker_that_does_not_handle_it_yet(launched: Launched):
     imports = "while not os.path.exists(os.path.join(folder, 'go')): time.sleep(0.01)\n"
     handler = "signal.signal(signal.SIGUSR1, lambda *_: said('noticed', 'USR1'))\n"
