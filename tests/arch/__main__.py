@@ -9,10 +9,7 @@ from tests.arch import house, repo
 
 def main() -> int:
     """Prints what is wrong, one line each; 1 if there is anything."""
-    wanted = frozenset(sys.argv[1:] or repo.files())
-    wrong = [
-        line for rule, names in house.RULES.items() for line in house.found(rule, [n for n in names() if n in wanted])
-    ]
+    wrong = [line for lines in house.found(sys.argv[1:] or repo.files()).values() for line in lines]
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

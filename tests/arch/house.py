@@ -40,6 +40,11 @@ RULES: dict[rules.Rule, Callable[[], Iterable[str]]] = {
 }
 
 
-def found(rule: rules.Rule, names: Iterable[str]) -> list[str]:
-    """What the rule finds in these files, as `file:line: sentence`."""
-    return [f"{name}:{line}: {sentence}" for name in names for line, sentence in rule(repo.text(name))]
+def found(wanted: Iterable[str]) -> dict[rules.Rule, list[str]]:
+    """What each rule finds in these files, as `file:line: sentence`; file after file, so that each is read once."""
+    held = {rule: frozenset(names()) for rule, names in RULES.items()}
+    wrong: dict[rules.Rule, list[str]] = {rule: [] for rule in RULES}
+    for name in wanted:
+        for rule in (rule for rule, names in held.items() if name in names):
+            wrong[rule] += [f"{name}:{line}: {sentence}" for line, sentence in rule(repo.text(name))]
+    return wrong

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 # The rooms of resurge_api that each package may know: its own, and those of the services it calls.
 API_ROOMS: dict[str, frozenset[str]] = {
@@ -34,7 +35,8 @@ def module_name(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def statements(name: str, source: str, *, is_package: bool) -> list[tuple[str, str | None]]:
+@cache
+def statements(name: str, source: str, *, is_package: bool) -> tuple[tuple[str, str | None], ...]:
     """Every import anywhere in the text: ("a.b", None) for `import a.b`, ("a", "b") for `from a import b`."""
     found: list[tuple[str, str | None]] = []
     for node in ast.walk(ast.parse(source)):
@@ -45,7 +47,7 @@ def statements(name: str, source: str, *, is_package: bool) -> list[tuple[str, s
             kept = parts[: len(parts) - node.level + (1 if is_package else 0)] if node.level else []
             base = ".".join([*kept, *([node.module] if node.module else [])])
             found += [(base, alias.name) for alias in node.names]
-    return found
+    return tuple(found)
 
 
 def imported(name: str, source: str, *, is_package: bool) -> set[str]:

@@ -51,6 +51,7 @@ def test_python() -> tuple[str, ...]:
     )
 
 
+@cache
 def text(name: str) -> str:
     """The content of a file of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")

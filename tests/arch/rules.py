@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 Finding = tuple[int, str]
 Rule = Callable[[str], list[Finding]]
@@ -27,13 +28,19 @@ REGISTRY_HOST = re.compile(
 )
 
 
+@lru_cache(maxsize=1)
+def _nodes(source: str) -> tuple[ast.AST, ...]:
+    """Every node of the text; one text is asked for by one rule after the other, and is parsed once."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def sizes(source: str) -> list[Finding]:
     """Modules, classes, functions and parameter lists that are too long."""
     found = []
     lines = source.count("\n")
     if lines > MODULE_LINES:
         found.append((1, f"the module has {lines} lines, more than {MODULE_LINES}"))
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.ClassDef) and (length := _length(node)) > CLASS_LINES:
             found.append((node.lineno, f"class {node.name} has {length} lines, more than {CLASS_LINES}"))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -58,7 +65,7 @@ def vague_names(source: str) -> list[Finding]:
     """Classes and functions whose name says nothing an operator would say."""
     return [
         (node.lineno, f"{node.name}: say what it does in the field's words")
-        for node in ast.walk(ast.parse(source))
+        for node in _nodes(source)
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and re.search(r"(?:^|_)(?:manager|helper|utils?)(?:_|$)|Manager|Helper|Utils?(?![a-z])", node.name)
     ]
@@ -102,7 +109,7 @@ def broad_excepts(source: str) -> list[Finding]:
     """Handlers of everything that do not pass it on, without a comment `task root: <reason>` on their line."""
     lines = source.splitlines()
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.ExceptHandler) and _is_broad(node.type) and not _passes_on(node):
             if not TASK_ROOT.search(lines[node.lineno - 1]):
                 found.append((node.lineno, "a broad except without '# task root: <reason>' on its line"))
@@ -125,7 +132,7 @@ def _passes_on(handler: ast.ExceptHandler) -> bool:
 def skips(source: str) -> list[Finding]:
     """Tests left out without a reason."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Call):
             name = _dotted(node.func)
             if (
@@ -174,12 +181,12 @@ def machine_words(source: str) -> list[Finding]:
 
 
 def _calls(source: str) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return (node for node in _nodes(source) if isinstance(node, ast.Call))
 
 
 def _module_names(source: str, *, only_from: bool = False) -> Iterator[tuple[int, str, str]]:
     """(line, module, name) of `module.name` and `from module import name`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from ((node.lineno, node.module, alias.name) for alias in node.names)
         elif not only_from and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

@@ -11,6 +11,9 @@ from resurge_rendezvous.core.model import NodeAdmitted, NodesAdmitted, PublishJo
 from resurge_rendezvous.core.step import RendezvousMachine
 from tests.sim.run import run_seed
 
+SEEDS = 60
+"""The first worlds of all: nobody else plays them, so that here they must also break no invariant."""
+CHUNK = 12
 MANY = 7
 """Messages in one crowd."""
 
@@ -69,12 +72,12 @@ def plain_facts(facts: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("first", range(0, 60, 12))
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_a_crowd_is_decided_as_its_members_one_by_one(monkeypatch, first):
     crowds = Crowds()
     monkeypatch.setattr(RendezvousMachine, "step", lambda *given: crowds.stepped(*given))
-    for seed in range(first, first + 12):
+    for seed in range(first, first + CHUNK):
         crowds.waiting.clear()
         outcome = run_seed(seed)
-        assert not outcome.failure, f"{outcome.failure}\n{outcome.tail}"
+        assert not outcome.failure, f"seed {seed}: {outcome.failure}\n{outcome.tail}"
     assert crowds.compared > 100 and crowds.with_facts > 10, "the seeds tell too little"

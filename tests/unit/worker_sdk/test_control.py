@@ -28,7 +28,10 @@ class Launcher(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        line, _ = self.socket.accept()
+        try:
+            line, _ = self.socket.accept()
+        except OSError:
+            return  # nobody has asked, and the test is over
         decoder = FrameDecoder()
         while len(self.heard) < 2:
             self.heard += decoder.feed(line.recv(4096))
@@ -39,6 +42,11 @@ class Launcher(threading.Thread):
             line.close()
         self.over.wait(10)
         line.close()
+
+    def end(self) -> None:
+        self.over.set()
+        self.socket.shutdown(socket.SHUT_RDWR)  # closing alone would not wake who waits in accept
+        self.join(10)
         self.socket.close()
 
 
@@ -52,8 +60,7 @@ def launcher(tmp_path):
 
     yield start
     for one in started:
-        one.over.set()
-        one.join(10)
+        one.end()
 
 
 DONE = ControlAnswer(True, True, "rank 3 on n1 asked to stop restarting: the loss is not a number")
