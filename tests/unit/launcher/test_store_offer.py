@@ -12,7 +12,7 @@ import pytest
 
 from resurge_launcher.core.model import StoreOffer
 from resurge_launcher.store_offer import StorePort
-from resurge_launcher.warm import orders
+from resurge_launcher.warm import orders, store_keeper
 from resurge_launcher.warm.client import WarmStart
 from resurge_launcher.warm.store_keeper import StoreProcess
 from resurge_libs.testing import wait_until_async
@@ -43,6 +43,12 @@ class FakeWarm(WarmStart):
         self.is_there = True
         for then in self.then:
             then()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy for some seconds is no store that does not answer."""
+    monkeypatch.setattr(store_keeper, "ANSWER_LIMIT_S", LIMIT_S)
 
 
 @pytest.fixture
