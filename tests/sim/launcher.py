@@ -49,6 +49,7 @@ class Launcher(SimProcess):
         self.pages: dict[int, Page] = {}
         self.ended: list[Process] = []
         self.ordered: list[tuple[float, OrderAbort]] = []
+        self.passed_on: list[h.PassOn] = []
         self.strays: list[float] = []
         """Descendants that workers left behind: until when KILL cannot end each."""
         self.exit: tuple[int, Because] | None = None
@@ -175,6 +176,8 @@ class Launcher(SimProcess):
                 self.world.in_place.take(self, action)
             case h.TellFault() | OrderAbort():
                 self.ordered += [(self.world.now_s, action)] if isinstance(action, OrderAbort) else []
+            case h.PassOn():
+                self.passed_on.append(action)
             case h.ExitWith(code, because):
                 self._leave(code, because)
 

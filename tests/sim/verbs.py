@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1
 from typing import TYPE_CHECKING
 
 from resurge_launcher.core.model import Rules as LauncherRules
@@ -44,6 +44,7 @@ class Verbs(AskingVerbs, ControlVerbs, MachineVerbs):
             reads_marker=setup.progress_by == "marker",
             page_interval_s=setup.page_interval_s,
             drain_signals=frozenset({SIGTERM, SIGINT, SIGHUP}),
+            pass_on_signals=frozenset({SIGUSR1}),
             preempted_exit_code=setup.preempted_exit_code,
         )
         place = f"{node}/{self._incarnations[node]}" if second else node
