@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_launcher import outlets
+from resurge_host.targets import TARGETS
 from resurge_launcher.cli import main
-from resurge_launcher.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
+from resurge_libs.hosting.command import host_command
+from resurge_libs.obs import outlets
+from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
 from resurge_libs.rpc.records import append_recovery, write_job
 from tests.recovery_sample import all_three
 
@@ -61,6 +63,14 @@ def test_help(capfd, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]):
     with nobody_reads(monkeypatch):
         assert main(list(words)) == EXIT_READER_LEFT
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--print-config",)], ids=" ".join)
+def test_the_program_that_serves(capfd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]):
+    serve = host_command("resurge-host", TARGETS, "Serve.")
+    with nobody_reads(monkeypatch), pytest.raises(SystemExit) as leave:
+        serve.main([*words, "--state-dir", str(tmp_path)])
+    assert leave.value.code == EXIT_READER_LEFT and capfd.readouterr() == ("", "")
 
 
 def merging(folder: Path, lines: int) -> subprocess.Popen[bytes]:

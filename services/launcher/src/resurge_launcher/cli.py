@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from resurge_launcher.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
+from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
 
 VERSION = "0.1.0"
 RUN = "run"

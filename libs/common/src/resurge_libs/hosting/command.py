@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,6 +13,28 @@ from resurge_libs.config.settings import ServiceSettings, UsageProblem, print_co
 from resurge_libs.hosting.module import Target
 from resurge_libs.hosting.run import exit_with, run
 from resurge_libs.hosting.settings import HostSettings, LimitSettings, plan
+from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
+
+
+class _Command(click.Command):
+    """One that click does not end with 1 where its reader has left."""
+
+    def make_context(self, *words: Any, **named: Any) -> click.Context:
+        with _quietly():
+            return super().make_context(*words, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _quietly():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    try:
+        with reader_may_leave():
+            yield
+    except ReaderLeft:
+        raise SystemExit(settled(EXIT_READER_LEFT)) from None
 
 
 def host_command(prog: str, known: Sequence[Target], about: str) -> click.Command:
@@ -38,4 +61,4 @@ def host_command(prog: str, known: Sequence[Target], about: str) -> click.Comman
         function
     )
     function = click.option("--ft-cfg-path", "--ft_cfg_path", "ft_cfg_path", help="YAML file with settings.")(function)
-    return click.command(prog, help=about)(function)
+    return click.command(prog, _Command, help=about)(function)
