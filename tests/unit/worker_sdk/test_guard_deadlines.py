@@ -1,5 +1,6 @@
 """Guards under general names, and the timer that all share."""
 
+import logging
 import math
 import os
 import subprocess
@@ -42,6 +43,12 @@ def test_without_a_limit_it_is_a_no_op(limit_s):
         pass
     assert not guard.armed
     assert guard.outcome is Outcome.NOT_ARMED
+
+
+def test_what_is_armed_is_said_to_who_debugs(caplog):
+    with caplog.at_level(logging.DEBUG, "resurge"), resurge.deadline(LONG_S, [Group(), Group()], "step"):
+        pass
+    assert "resurge: guard of step armed: 600.0 s, 2 groups" in caplog.messages
 
 
 def test_without_groups_it_still_tells_that_it_was_late():
