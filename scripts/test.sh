@@ -30,7 +30,7 @@ real=$(present integration e2e)
 reruns=(--reruns "${TEST_RERUNS:-1}")
 alone=(
     tests/integration/launcher/test_speed.py tests/integration/launcher/test_death_watch.py
-    tests/integration/launcher/test_hangs.py
+    tests/integration/launcher/test_hangs.py tests/integration/launcher/test_last_words.py
     tests/integration/launcher/test_standalone.py tests/e2e/test_endurance.py tests/e2e/test_netns.py tests/e2e/compose
 )
 # shellcheck disable=SC2086  # several folders are meant

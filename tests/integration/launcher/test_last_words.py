@@ -126,6 +126,7 @@ def test_last_words_are_in_the_file_in_time(tmp_path, run_dir, memory_group, war
     words += [str(tmp_path), str(prefix), str(memory_group), ",".join(HOWS)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("RESURGE_", "PET_", "SLURM"))}
     environ["RESURGE_POLICY__OFFENDER_FAULTS"] = "0"  # one rank dies again and again, on purpose
+    environ["RESURGE_POLICY__FIRST_DELAY_S"] = "0"  # and a crash loop would wait longer and longer
     watch.start()
     try:
         command = [sys.executable, "-m", "resurge_launcher", *words]

@@ -123,11 +123,12 @@ def test_a_sender_whose_launcher_died_sends_all_and_ends_and_the_next_one_waits_
     more = ("--applog-prefix", str(tmp_path / "app.log"), "--sync-interval-s", "0.1")
     folder = tmp_path / "spool"
     with HostProcess(tmp_path / "state", module="resurge_log_aggregator", more=more) as host:
-        first = shipper(folder, host.endpoint, "--parent", "1")  # a launcher that is not its parent any more
+        dying(folder, 0, signal.SIGKILL, lines=100).wait(20)  # and nobody says that its generation has ended
+        # of a launcher that is not its parent any more
+        first = shipper(folder, host.endpoint, "--parent", "1", "--orphan-idle-s", "2")
         second = None
         try:
             wait_until(lambda: (folder / "shipper.lock").exists(), 20, "the first sender")
-            dying(folder, 0, signal.SIGKILL, lines=100).wait(20)  # and nobody says that its generation has ended
             second = shipper(folder, host.endpoint, "--parent", str(os.getpid()))
             assert first.wait(40) == 3, "its unfinished last line is left to the next launcher"
             assert arrived(tmp_path / "app_cycle0.log", 0) == expected(0, 100)[:-1]

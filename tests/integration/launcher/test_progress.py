@@ -66,7 +66,8 @@ def test_three_cycles_without_a_checkpoint_end_the_job_with_93(alone: Alone):
     assert "no_progress" in output(alone) and "looks exactly like a stuck job" in output(alone)
 
 
-def test_a_job_that_completes_checkpoints_goes_on(alone: Alone):
+def test_a_job_that_completes_checkpoints_goes_on(alone: Alone, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RESURGE_POLICY__FIRST_DELAY_S", "0")  # a crash loop would wait longer and longer
     (alone.folder / "marker").write_text("100")
     alone.start(SAVES_AND_FAILS, *flags(alone, 4, "--ft-max-no-progress-cycles", "2"), workers=1)
     assert alone.exit_code() == 1, "its restarts are spent"

@@ -40,6 +40,8 @@ class Alone:
         command = [sys.executable, "-m", "resurge_launcher", "run", "--state-dir", str(self.state_dir)]
         command += ["--rdzv-id", job_id] if job_id else []
         command += ["--run-dir", str(self.run_dir), "--nproc-per-node", str(workers), *flags]
+        if "--warm" not in flags:  # importing torch for programs without it costs most of a start
+            command += ["--warm", "off"]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, str(script), str(self.folder)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
@@ -96,11 +98,12 @@ def alone(tmp_path: Path) -> Iterator[Alone]:
         alone.end()
 
 
+WARM = ("--warm", "auto")
 FAILS_ONCE = SAY_PID + "sys.exit(7 if os.environ['RESURGE_CYCLE'] == '0' and os.environ['RANK'] == '1' else 0)\n"
 
 
 def test_a_fault_costs_a_restart_and_the_job_succeeds(alone: Alone):
-    alone.start(FAILS_ONCE, "--max-restarts", "1")
+    alone.start(FAILS_ONCE, "--max-restarts", "1", *WARM)
     assert alone.exit_code() == 0
     assert len(alone.pids(2)) == 2
 
@@ -165,7 +168,7 @@ def test_a_standalone_job_removes_nothing_that_is_not_its_own(alone: Alone):
 
 @pytest.mark.users_row(51)
 def test_a_signalled_launcher_takes_its_control_plane_along(alone: Alone):
-    alone.start(FOREVER)
+    alone.start(FOREVER, *WARM)
     pids = alone.pids(1)
     control = alone.control_pid()
     terminate(alone.process.pid)
@@ -176,14 +179,14 @@ def test_a_signalled_launcher_takes_its_control_plane_along(alone: Alone):
 
 
 def test_a_rerun_after_a_killed_launcher_goes_on_with_the_same_job(alone: Alone):
-    alone.start(FOREVER, "--max-restarts", "2")
+    alone.start(FOREVER, "--max-restarts", "2", *WARM)
     pids = alone.pids(1)
     control = alone.control_pid()
     kill(alone.process.pid)
     alone.process.wait(10)
     wait_until(lambda: not any(is_alive(pid) for pid in pids), 5, "the workers' end")
     assert is_alive(control), "it outlives the launcher"
-    alone.start(FOREVER, "--max-restarts", "2")
+    alone.start(FOREVER, "--max-restarts", "2", *WARM)
     fresh = alone.pids(2)
     assert all(is_alive(pid) for pid in fresh) and alone.control_pid() == control
 

@@ -68,7 +68,7 @@ class Shipper:
         self._window_bytes = WINDOW_BYTES
         self._gathering = Gathering()
         self._trouble = ""
-        self.lifeline = Lifeline()
+        self.lifeline, self.orphan_idle_s = Lifeline(), ORPHAN_IDLE_S
         self._stopped = threading.Event()
         self._nudged = threading.Event()
 
@@ -161,7 +161,7 @@ class Shipper:
 
     def _is_useless(self, idle_since: float) -> bool:
         """The launcher is gone, all that it left was sent, and nobody is there who could say that more comes or not."""
-        if not self.lifeline.is_orphan or time.monotonic() - idle_since < ORPHAN_IDLE_S:
+        if not self.lifeline.is_orphan or time.monotonic() - idle_since < self.orphan_idle_s:
             return False
         with self._lock:
             return not any(self._under_way.values())
@@ -319,6 +319,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit-bytes", type=int, default=SpoolRules().limit_bytes)
     parser.add_argument("--parent", type=int, default=0, help="pid of the launcher that keeps one sender running")
     parser.add_argument("--orphan-limit-s", type=float, default=ORPHAN_LIMIT_S)
+    parser.add_argument("--orphan-idle-s", type=float, default=ORPHAN_IDLE_S)
     options = parser.parse_args(argv)
     log.configure(as_json=False)
     _allow_many_files()
@@ -335,7 +336,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         root = parse_endpoint(options.endpoint) if options.endpoint else None
         route = Route(tuple(parse_endpoint(leaf) for leaf in options.leaf), root)
         shipper = Shipper(options.spool, route, options.job, options.node, token, rules)
-        shipper.lifeline = lifeline
+        shipper.lifeline, shipper.orphan_idle_s = lifeline, options.orphan_idle_s
         threading.Thread(target=_hear_nudges, args=(shipper,), name="resurge-log-nudges", daemon=True).start()
         return shipper.run()
     finally:
