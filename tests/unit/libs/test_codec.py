@@ -96,6 +96,18 @@ def test_a_digester_keeps_no_more_past_states_alive_than_the_present_one_has_val
     assert size < most <= 2 * (codec.MEMO_LEAST + codec.MEMO_TIMES * size)
 
 
+def test_what_lies_within_an_unchanged_value_is_not_hashed_again_when_that_changes_at_last(monkeypatch):
+    digester, size, hashed = codec.Digester(), 50 * codec.MEMO_LEAST, list[bytes]()
+    monkeypatch.setattr(codec, "_dumps", lambda value, dumps=codec._dumps: hashed.append(dumps(value)) or hashed[-1])
+    table = Branch(**{**BRANCH.__dict__, "leaves": tuple(Leaf(NodeId(f"n{index}")) for index in range(size))})
+    for number in range(5 * codec.MEMO_LEAST):  # long enough for a memo that only knew what it was asked
+        digester.digest(Branch(**{**BRANCH.__dict__, "pair": (number, ""), "parent": table}))
+    hashed.clear()
+    changed = Branch(**{**table.__dict__, "leaves": (*table.leaves[:-1], Leaf(NodeId("another")))})
+    digester.digest(Branch(**{**BRANCH.__dict__, "parent": changed}))
+    assert len(hashed) == 3, "the leaf, the table and the whole"
+
+
 def test_a_missing_field_takes_its_default_so_that_records_may_grow():
     assert codec.decode(Leaf, b'["Leaf",{"name":"n"}]') == Leaf(NodeId("n"))
 

@@ -42,7 +42,7 @@ __all__ = [
 MEMO_LEAST = 256
 """Values that a generation of a digester's memo may always hold; two generations are kept."""
 MEMO_TIMES = 2
-"""Times the values looked at for one digest that a generation may hold: the memo grows with the state only."""
+"""Times the values of the newest state that a generation may hold: the memo grows with the state only."""
 
 
 def name_of(value: Any) -> str:
@@ -86,14 +86,16 @@ class Digester:
     """Digests of large frozen states that change little by little: unchanged dataclasses are not hashed again.
 
     Remembers by identity, so the values must be deeply immutable, as the states of a machine are. What it remembers it
-    keeps alive, past states too: so a generation of its memo ends once it holds more than the newest digest needs.
+    keeps alive, past states too: so a generation of its memo ends once it holds more than the newest state may need.
+    Not what one digest looked at: what lies within an unchanged value is wanted again when that changes at last.
     """
 
     def __init__(self, remember: bool = True) -> None:
         self._remember = remember
-        self._young: dict[int, tuple[Any, str]] = {}
-        self._old: dict[int, tuple[Any, str]] = {}
-        self._looked_at = 0
+        self._young: dict[int, tuple[Any, str, int]] = {}
+        self._old: dict[int, tuple[Any, str, int]] = {}
+        self._values = 0
+        """Of this digest so far: those within a remembered one count, too."""
 
     @property
     def remembered(self) -> int:
@@ -106,23 +108,24 @@ class Digester:
 
     def hex_of(self, value: Any) -> str:
         """The digest in hexadecimal digits."""
-        self._looked_at = 0
+        self._values = 0
         found = self._sub(value, _plan_for(value))
-        if len(self._young) > max(MEMO_LEAST, MEMO_TIMES * self._looked_at):
+        if len(self._young) > max(MEMO_LEAST, MEMO_TIMES * self._values):
             self._old, self._young = self._young, {}
         return found
 
     def _sub(self, value: Any, plan: ClassPlan) -> str:
-        self._looked_at += 1
-        key = id(value)
+        key, before = id(value), self._values
         known = self._young.get(key) or self._old.get(key)
         if known is not None and known[0] is value:
             self._young[key] = known
+            self._values += known[2]
             return known[1]
+        self._values += 1
         text = _dumps([plan.name, plan.encode(value, self._sub)])
         result = hashlib.sha256(text).hexdigest()
         if self._remember:
-            self._young[key] = (value, result)
+            self._young[key] = (value, result, self._values - before)
         return result
 
 
