@@ -57,13 +57,17 @@ def taken(home: Path) -> PageHome:
 
 def remove(home: Path, wait_s: float = 0.0) -> None:
     """Remove a directory whose owner has ended, or that has none. Raises OSError where that cannot be."""
-    if home.is_symlink() or home.stat().st_uid != os.getuid():
-        raise OSError(f"{home} belongs to someone else")
     try:
-        lock = os.open(home / OWNER, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        _remove_owned(home, wait_s)
     except FileNotFoundError:
         shutil.rmtree(home)
-        return
+
+
+def _remove_owned(home: Path, wait_s: float) -> None:
+    """The same of one that has an owner; one that has none, any more or yet, raises FileNotFoundError."""
+    if home.is_symlink() or home.stat().st_uid != os.getuid():
+        raise OSError(f"{home} belongs to someone else")
+    lock = os.open(home / OWNER, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         _lock(lock, wait_s)
         if _is_still(home / OWNER, lock):
@@ -79,10 +83,9 @@ def sweep(folder: Path, prefix: str) -> int:
         for home in sorted(folder.glob(f"{prefix}*")):
             if removed == REMOVED_LIMIT:
                 break
-            with contextlib.suppress(OSError):  # its owner lives, or another one removes it
-                if (home / OWNER).is_file():
-                    remove(home)
-                    removed += 1
+            with contextlib.suppress(OSError):  # its owner lives, or it has none, as while another one removes it
+                _remove_owned(home, 0.0)
+                removed += 1
     return removed
 
 
