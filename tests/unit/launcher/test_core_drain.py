@@ -108,6 +108,22 @@ def test_an_early_signal_is_forgotten_after_its_grace():
     assert node.state.notice is not None, "a new one counts"
 
 
+def test_an_early_signal_ends_nobody_who_asks_when_no_time_is_left_to_save():
+    node = Node(drain_signals=SIGNALS).running()
+    node.feed(h.SignalReceived(SIGUSR1))
+    node.move(30.0 - LIMITS.fault_grace_s)
+    at_step(node, 1, 1)
+    assert node.phase == "Running" and node.state.notice is None and not of(node.actions, h.SignalWorkers)
+
+
+def test_an_early_signal_that_is_also_passed_on_counts_all_the_same():
+    node = Node(drain_signals=SIGNALS, pass_on_signals=frozenset({SIGUSR1})).running()
+    assert of(node.feed(h.SignalReceived(SIGUSR1)), h.PassOn) == [h.PassOn(G1, SIGUSR1)]
+    assert node.state.notice is None
+    at_step(node, 1, 1)
+    assert node.state.notice is not None and node.phase == "Running"
+
+
 def test_the_offer_is_the_first_step_that_no_rank_has_passed():
     node = asking(10, 11)
     order(node, g.StopPhase.ASK)

@@ -333,7 +333,8 @@ def _signalled(state: LauncherState, signal: int, rules: Rules, now: Instant) ->
     if noticed is not None:
         return noticed
     if signal in rules.pass_on_signals:
-        return passing_on.received(state, signal, now)
+        early = notices.kept(state, signal, rules, now)[0] if signal in rules.drain_signals else state
+        return passing_on.received(early, signal, now)
     if signal not in notices.ENDING_SIGNALS:
         return notices.kept(state, signal, rules, now)
     reason = Because(Reason.SIGNAL_RECEIVED, f"{name} told the launcher to leave")

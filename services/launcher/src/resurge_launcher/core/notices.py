@@ -73,10 +73,13 @@ def kept(state: LauncherState, signal: int, rules: Rules, now: Instant) -> Outco
     return replace(state, early_notice=early), (), Because(Reason.SIGNAL_RECEIVED, what)
 
 
-def counts(state: LauncherState, now: Instant) -> Outcome | None:
-    """Take the signal that was kept as notice, once all ranks ask; None before, and when its grace is over."""
+def counts(state: LauncherState, rules: Rules, now: Instant) -> Outcome | None:
+    """Take the signal that was kept as notice, once all ranks ask; None before, and when its grace is over.
+
+    Also so near to its end that they would be ended at once: then they go on to what end their scheduler makes.
+    """
     early = state.early_notice
-    if early is None or state.notice is not None or now >= early.ends_at:
+    if early is None or state.notice is not None or now >= _kill_from(early, rules):
         return None
     if not isinstance(state.phase, Running) or not stops.asks(state.phase.crew):
         return None  # whoever has no worker that could use it is not to leave for it either

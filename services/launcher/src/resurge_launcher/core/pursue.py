@@ -53,7 +53,7 @@ def move(state: LauncherState, rules: Rules, now: Instant) -> Move | None:
     alone = _without_control(state, rules, now)
     if alone is not None:
         return alone
-    left = notices.counts(state, now) or notices.over(state, rules, now)
+    left = notices.counts(state, rules, now) or notices.over(state, rules, now)
     if left is not None:
         return left
     match state.phase:
