@@ -31,6 +31,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "guards/timer": (f"{_UNIT}/test_guard_timer.py", f"{_UNIT}/test_guard_deadlines.py"),
     "guards/aborted": (f"{_UNIT}/test_refit_errors.py", f"{_UNIT}/test_guard_corners.py"),
     "guards/groups": (f"{_UNIT}/test_guard_groups.py",),
+    "guards/torch_groups": (f"{_UNIT}/test_torch_groups.py", f"{_UNIT}/test_torch_calls.py"),
     "guards/bounds": (f"{_UNIT}/test_guard_bounds.py",),
     "guards/own_sockets": (f"{_UNIT}/test_own_sockets.py",),
     "guards/exits": (f"{_UNIT}/test_guard_exits.py",),
