@@ -93,7 +93,11 @@ def test_a_digester_keeps_no_more_past_states_alive_than_the_present_one_has_val
         leaves = (*leaves[:at], Leaf(NodeId(f"{number}")), *leaves[at + 1 :])
         digester.digest(Branch(**{**BRANCH.__dict__, "leaves": leaves}))
         most = max(most, digester.remembered)
-    assert size < most <= 2 * (codec.MEMO_LEAST + codec.MEMO_TIMES * size)
+    assert size < most <= codec.MEMO_LEAST + 3 * size
+    digester.digest(LEAF)
+    for number in range(2 * codec.MEMO_LEAST):
+        digester.digest(Leaf(NodeId(f"{number}")))
+    assert digester.remembered <= 1 + codec.MEMO_LEAST, "of a small state it holds little"
 
 
 def test_what_lies_within_an_unchanged_value_is_not_hashed_again_when_that_changes_at_last(monkeypatch):

@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 MEMO_LEAST = 256
-"""Values that a generation of a digester's memo may always hold; two generations are kept."""
-MEMO_TIMES = 2
-"""Times the values of the newest state that a generation may hold: the memo grows with the state only."""
+"""Values of past states that a digester's memo may always hold."""
+MEMO_SHARE = 16
+"""Where a state is large, one past value for so many of it: telling which are past costs a look at all of them."""
 
 
 def name_of(value: Any) -> str:
@@ -86,21 +86,21 @@ class Digester:
     """Digests of large frozen states that change little by little: unchanged dataclasses are not hashed again.
 
     Remembers by identity, so the values must be deeply immutable, as the states of a machine are. What it remembers it
-    keeps alive, past states too: so a generation of its memo ends once it holds more than the newest state may need.
-    Not what one digest looked at: what lies within an unchanged value is wanted again when that changes at last.
+    keeps alive, past states too: so it lets go of all that the newest state does not hold, once that is much. It keeps
+    what lies within unchanged values: that is wanted again when those change at last.
     """
 
     def __init__(self, remember: bool = True) -> None:
         self._remember = remember
-        self._young: dict[int, tuple[Any, str, int]] = {}
-        self._old: dict[int, tuple[Any, str, int]] = {}
-        self._values = 0
-        """Of this digest so far: those within a remembered one count, too."""
+        self._memo: dict[int, tuple[Any, str, tuple[int, ...]]] = {}
+        """By identity: the value, its digest, and the values right within it."""
+        self._within: list[int] = []
+        self._room = MEMO_LEAST
 
     @property
     def remembered(self) -> int:
         """Values that are kept alive."""
-        return len(self._young.keys() | self._old.keys())
+        return len(self._memo)
 
     def digest(self, value: Any) -> bytes:
         """The same bytes as the function `digest`."""
@@ -108,25 +108,36 @@ class Digester:
 
     def hex_of(self, value: Any) -> str:
         """The digest in hexadecimal digits."""
-        self._values = 0
+        self._within = []
         found = self._sub(value, _plan_for(value))
-        if len(self._young) > max(MEMO_LEAST, MEMO_TIMES * self._values):
-            self._old, self._young = self._young, {}
+        if len(self._memo) > self._room:
+            self._let_go_of_all_but(id(value))
         return found
 
     def _sub(self, value: Any, plan: ClassPlan) -> str:
-        key, before = id(value), self._values
-        known = self._young.get(key) or self._old.get(key)
+        key, beside = id(value), self._within
+        beside.append(key)
+        known = self._memo.get(key)
         if known is not None and known[0] is value:
-            self._young[key] = known
-            self._values += known[2]
             return known[1]
-        self._values += 1
+        self._within = []
         text = _dumps([plan.name, plan.encode(value, self._sub)])
         result = hashlib.sha256(text).hexdigest()
         if self._remember:
-            self._young[key] = (value, result, self._values - before)
+            self._memo[key] = (value, result, tuple(self._within))
+        self._within = beside
         return result
+
+    def _let_go_of_all_but(self, root: int) -> None:
+        held: dict[int, tuple[Any, str, tuple[int, ...]]] = {}
+        left = [root]
+        while left:  # each value once
+            key = left.pop()
+            if key not in held:
+                held[key] = self._memo[key]
+                left += held[key][2]
+        self._memo = held
+        self._room = len(held) + max(MEMO_LEAST, len(held) // MEMO_SHARE)
 
 
 def _whole(value: Any, plan: ClassPlan) -> Any:
