@@ -1,8 +1,8 @@
 """What mutants were judged to be, so that a run which was broken off goes on where it ended.
 
 One JSON line for each, written when it is judged. A mutant is known by the text of its module: what has changed in
-other modules since is not looked at (`--anew` judges all of them again). That one lives is held to be so while its
-tests are the same.
+other modules since is not looked at. That one lives is held to be so while its tests are the same; that one was
+noticed whatever becomes of them, so after taking tests away use `--anew`, which judges all again.
 """
 
 from __future__ import annotations
