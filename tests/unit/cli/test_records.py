@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
+import pytest
+
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
+from resurge_libs.engine import sqlite_file
 from resurge_libs.rpc import records
 from resurge_libs.rpc.records import (
+    JOURNAL_NAME,
     RECOVERIES_BYTES_MAX,
     RECOVERIES_NAME,
     RECOVERIES_OLDER_MAX,
     append_recovery,
+    job_record,
     read_job,
     read_recoveries,
     recorded_incidents,
@@ -82,3 +90,30 @@ def test_a_job_is_replaced_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["job.json"]
     (tmp_path / "job.json").write_text("{")
     assert read_job(tmp_path) is None
+
+
+def test_a_job_that_finds_no_room_leaves_the_old_one_and_nothing_beside_it(tmp_path, monkeypatch):
+    write_job(tmp_path, rendezvous_pb2.Job(cycle=1))
+
+    def full(path, text, encoding):
+        path.touch()  # made, and then there is no room for a byte
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(Path, "write_text", full)
+        write_job(tmp_path, rendezvous_pb2.Job(cycle=2))
+    assert [path.name for path in tmp_path.iterdir()] == ["job.json"]
+    assert read_job(tmp_path) == rendezvous_pb2.Job(cycle=1)
+
+
+def test_a_job_that_is_not_there_and_one_that_is_damaged_are_told_apart(tmp_path):
+    assert job_record(tmp_path).problem == f"{tmp_path}/job.json is not there"
+    (tmp_path / "job.json").write_bytes(b"\xff{")
+    assert job_record(tmp_path).problem == f"{tmp_path}/job.json is damaged: it holds no whole record of a job"
+    (tmp_path / "job.json").unlink()
+    (tmp_path / "job.json").mkdir()
+    assert job_record(tmp_path).problem == f"{tmp_path}/job.json cannot be read: Is a directory"
+
+
+def test_the_file_that_decides_has_the_name_that_the_engine_gives_it():
+    assert JOURNAL_NAME == sqlite_file.FILE_NAME

@@ -5,13 +5,15 @@ from threading import Event
 
 import pytest
 
+from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_libs.core.ids import Attempt, Cycle, Generation, IncidentId, JobId, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.trace_ids import root_span_id_of, span_id_of
 from resurge_libs.core.verdict import FaultView, IncidentView, Verdict, VerdictKind
 from resurge_libs.obs.sinks import JsonLinesSink
-from resurge_libs.rpc.records import read_recoveries
+from resurge_libs.rpc.records import read_job, read_recoveries
+from resurge_libs.testing.wait import wait_until
 from resurge_rendezvous.core.model import FaultRecord, RecoveryOutcome, RecoveryRecord, RecoverySpan
 from resurge_rendezvous.export import RecoveryExport, spans_of
 
@@ -139,3 +141,18 @@ def test_a_host_without_a_directory_exports_spans_only(tmp_path):
     export.export(record())
     export.close()
     assert len(exported(tmp_path)) == 3 and not (tmp_path / "recoveries.jsonl").exists()
+
+
+def test_the_end_of_a_job_that_found_no_room_is_written_when_there_is_some(exporting, tmp_path):
+    obstacle = tmp_path / "job.json"
+    obstacle.mkdir()
+    export = exporting()
+    export.show_last()
+    ended = rendezvous_pb2.Job(decision=rendezvous_pb2.TerminalDecision(exit_code=0))
+    export.show_job(ended)
+    wait_until(lambda: export.is_idle, 10, "the first try")
+    assert read_job(tmp_path) is None
+    obstacle.rmdir()
+    export.show_last()
+    export.close()
+    assert read_job(tmp_path) == ended

@@ -42,6 +42,7 @@ class RecoveryExport:
         self._recoveries = Outage("the record of a recovery", place / RECOVERIES_NAME, REMEDY)
         self._job = Outage("the job as it stands", place / JOB_NAME, REMEDY)
         self._writer = BackgroundWriter("recovery-export", self._recoveries)
+        self._last_shown: rendezvous_pb2.Job | None = None
         self._exported: OrderedDict[IncidentId, set[SpanId]] = OrderedDict()
 
     def export(self, record: model.RecoveryRecord) -> None:
@@ -54,7 +55,19 @@ class RecoveryExport:
 
     def show_job(self, job: rendezvous_pb2.Job) -> None:
         """Replace `job.json`; of several changes in a row only the newest is written."""
+        self._last_shown = job
         self._writer.put(JOB_NAME, partial(self._show_job, job))
+
+    def show_last(self) -> None:
+        """Write `job.json` once more when the journal is closed: its log is gone then, which gives a full disk room,
+        and the picture is not older than what it shows."""
+        if self._last_shown is not None:
+            self.show_job(self._last_shown)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was handed over is done."""
+        return self._writer.is_idle
 
     def catch_up(self, records: Iterable[model.RecoveryRecord]) -> None:
         """Export what a crash may have cut off: records of the journal that the file does not have."""

@@ -135,6 +135,8 @@ class RendezvousModule:
             self._show()
         await self._policy.close()
         await asyncio.get_running_loop().run_in_executor(None, self._journal.close)
+        if self._engine is not None:
+            self._export.show_last()
         # side by side: each gives a directory that hangs the whole of its short time
         for_people = (self._export, self._cycles, self._exclusions)
         await asyncio.gather(*(asyncio.to_thread(export.close) for export in for_people))

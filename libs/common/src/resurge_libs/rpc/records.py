@@ -7,6 +7,7 @@ incident holds. A full file becomes `recoveries.jsonl.1`, and so on: far more re
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ CONTROL_NAME = "control.json"
 """Who serves here, and where."""
 RECOVERIES_NAME = "recoveries.jsonl"
 JOB_NAME = "job.json"
+JOURNAL_NAME = "journal.sqlite"
+"""What decides: the file that the engine keeps."""
 CYCLES_NAME = "cycles"
 """Directory of the records of cycles, where none was named."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -80,14 +83,38 @@ def write_job(state_dir: Path, job: rendezvous_pb2.Job) -> None:
     # without indentation json has a fast encoder: ten thousand nodes in 0.2 s, not in 1
     text = json_format.MessageToJson(job, indent=None, preserving_proto_field_name=True)
     temporary = state_dir / f".{JOB_NAME}.{os.getpid()}"
-    temporary.write_text(text + "\n", encoding="utf-8")
-    temporary.replace(state_dir / JOB_NAME)
+    try:
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(state_dir / JOB_NAME)
+    except OSError:
+        with contextlib.suppress(OSError):  # half a copy helps nobody, and on a full disk it takes room
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """The job as it last stood; None where that could not be read, and then what is wrong, beginning with the file."""
+
+    job: rendezvous_pb2.Job | None
+    problem: str = ""
+    is_there: bool = True
+
+
+def job_record(state_dir: Path) -> ReadJob:
+    """The job as it last stood, or why it cannot be told."""
+    path = state_dir / JOB_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+        return ReadJob(json_format.Parse(text, rendezvous_pb2.Job(), ignore_unknown_fields=True))
+    except FileNotFoundError:
+        return ReadJob(None, f"{path} is not there", is_there=False)
+    except OSError as error:
+        return ReadJob(None, f"{path} cannot be read: {error.strerror}")
+    except (json_format.ParseError, UnicodeDecodeError):
+        return ReadJob(None, f"{path} is damaged: it holds no whole record of a job")
 
 
 def read_job(state_dir: Path) -> rendezvous_pb2.Job | None:
     """The job as it last stood; None when none was written or it cannot be read."""
-    try:
-        text = (state_dir / JOB_NAME).read_text(encoding="utf-8")
-        return json_format.Parse(text, rendezvous_pb2.Job(), ignore_unknown_fields=True)
-    except (FileNotFoundError, json_format.ParseError, UnicodeDecodeError):
-        return None
+    return job_record(state_dir).job
