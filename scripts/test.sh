@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The whole suite on CPU, two tests at a time; those that measure time or use a whole machine run alone at the end.
+# The whole suite on CPU, two tests at a time, or three where tests wait for half of their time; those that measure time
+# or use a whole machine run alone at the end. TEST_PROCESSES=2 says how many for all.
 # All layers run, also after one failed. Arguments are passed to every pytest.
 # A machine is shared with strangers, and threads and processes are late there: a test that fails is run once more, and
 # both are told (RERUN in the summary). TEST_RERUNS=0 counts the first failure.
@@ -36,7 +37,7 @@ alone=(
 # shellcheck disable=SC2086  # several folders are meant
 [ -z "$pure" ] || layer "pure layers" -n "${TEST_PROCESSES:-2}" --dist worksteal "${reruns[@]}" $pure "$@"
 # shellcheck disable=SC2086
-[ -z "$real" ] || layer "layers with real processes" -n "${TEST_PROCESSES:-2}" --dist loadfile --durations=15 \
+[ -z "$real" ] || layer "layers with real processes" -n "${TEST_PROCESSES:-3}" --dist loadfile --durations=15 \
     --durations-min=2 "${reruns[@]}" $real "${alone[@]/#/--ignore=}" "$@"
 [ -z "$real" ] || layer "tests that want the machine alone" --durations=10 --durations-min=2 "${reruns[@]}" \
     "${alone[@]}" "$@"
