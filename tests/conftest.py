@@ -1,7 +1,8 @@
-"""What all tests share: properties that repeat, a mark per layer, and no fork handlers of gRPC."""
+"""What all tests share: properties that repeat, a mark per layer, no fork handlers of gRPC, few looks for garbage."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 # before any import of grpc: tests start processes, as services do
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
+GC_THRESHOLDS = gc.get_threshold()
+gc.set_threshold(50_000, 20, 50)  # while tests are collected: of what imports make next to nothing is garbage
 LAYERS_WITH_MARK = ("integration", "e2e", "gpu")
 
 # No deadline per example: on a busy machine it judges the machine. A failure prints the blob that repeats it.
@@ -42,6 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
         layer = item.path.relative_to(TESTS).parts[0]
         if layer in LAYERS_WITH_MARK:
             item.add_marker(layer)
+
+
+def pytest_collection_finish():
+    """Leaves what was imported out of every later look for garbage: each took longer than the tests between two."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
