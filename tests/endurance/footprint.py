@@ -50,14 +50,22 @@ TOLERANCES = {
 }
 
 
-FULL_MIB = Tolerance(1.0, why="the allocator's own slack")
-"""Of a process's own memory once the control plane remembers as many records as it ever does."""
+FULL = {
+    "private_mib": Tolerance(1.0, why="the allocator's own slack"),
+    "control private_mib": Tolerance(3.0, why="the same, and the whole state written down each thousand entries"),
+}
+"""Once the control plane remembers as many records as it ever does."""
 
 
 def tolerances(base_at: int, workers: int) -> dict[str, Tolerance]:
-    """What may differ between restart `base_at` and a later one, by kind, on nodes of so many workers."""
-    found = {**TOLERANCES, "log_files": log_tolerance(workers)}
-    return {**found, "private_mib": FULL_MIB} if base_at > RECORDS_MAX else found
+    """What may differ between restart `base_at` and a later one, by kind or by name, on nodes of so many workers."""
+    full = FULL if base_at > RECORDS_MAX else {}
+    return {**TOLERANCES, "log_files": log_tolerance(workers), **full}
+
+
+def tolerance_of(name: str, allowances: dict[str, Tolerance]) -> Tolerance:
+    """Of `<process> <kind>`: its own, or that of its kind."""
+    return allowances.get(name) or allowances[name.split()[-1]]
 
 
 def holdings(job: SmallJob) -> dict[str, float]:

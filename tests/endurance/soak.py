@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resurge_libs.testing.wait import NeverHappened, wait_until
-from tests.endurance.footprint import Tolerance, holdings, tolerances
+from tests.endurance.footprint import Tolerance, holdings, tolerance_of, tolerances
 from tests.endurance.job import Shape, SmallJob
 
 RECOVERY_LIMIT_S = 60.0
@@ -60,7 +60,7 @@ def grown(
     """What grew beyond its tolerance: growth and what was allowed, by name."""
     found = {}
     for name, value in last.items():
-        allowed = allowances[name.split()[-1]].allowed(restarts)
+        allowed = tolerance_of(name, allowances).allowed(restarts)
         growth = value - base.get(name, 0.0)
         if growth > allowed:
             found[name] = (growth, allowed)
@@ -89,11 +89,11 @@ def soak(job: SmallJob, restarts: int, base_at: int, seed: int) -> dict[str, obj
     print(f"\n{'what':28s}{f'restart {base_at}':>12s}{f'restart {restarts}':>12s}{'growth':>9s}{'allowed':>9s}")
     shares = {}
     for name in sorted(last):
-        growth, allowed = last[name] - base[name], allowances[name.split()[-1]].allowed(between)
+        growth, allowed = last[name] - base[name], tolerance_of(name, allowances).allowed(between)
         shares[name] = growth / allowed if allowed else growth
         verdict = "FAIL" if name in failed else ""
         print(f"{name:28s}{base[name]:12.1f}{last[name]:12.1f}{growth:9.1f}{allowed:9.1f}  {verdict}")
-    unbudgeted = [name for name in shares if not allowances[name.split()[-1]].per_restart]
+    unbudgeted = [name for name in shares if not tolerance_of(name, allowances).per_restart]
     worst = max(unbudgeted, key=lambda name: shares[name])
     job.finish()
     codes = [job.processes[name].wait(RECOVERY_LIMIT_S) for name in job.shape.launchers]
