@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
+from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, open_closed_streams, reader_may_leave, settled
 
 VERSION = "0.1.0"
 RUN = "run"
@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType({
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    open_closed_streams()
     try:
         with reader_may_leave():
             code = _command(words)

@@ -13,7 +13,7 @@ from resurge_libs.config.settings import ServiceSettings, UsageProblem, print_co
 from resurge_libs.hosting.module import Target
 from resurge_libs.hosting.run import exit_with, run
 from resurge_libs.hosting.settings import HostSettings, LimitSettings, plan
-from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, reader_may_leave, settled
+from resurge_libs.obs.outlets import EXIT_READER_LEFT, ReaderLeft, open_closed_streams, reader_may_leave, settled
 
 
 class _Command(click.Command):
@@ -41,6 +41,7 @@ def host_command(prog: str, known: Sequence[Target], about: str) -> click.Comman
     """The command that serves any subset of the known services; one that knows a single service serves it."""
 
     def serve(ft_cfg_path: str | None, show_config: bool, **arguments: Any) -> None:
+        open_closed_streams()
         try:
             planned = plan(known, arguments, ft_cfg_path)
             if show_config:

@@ -1,4 +1,8 @@
-"""A reader of our output that leaves early, as `head` does, ends a command quietly: no message, and no trace of it."""
+"""Standard streams that are not as a program expects them: closed from the start, or without a reader.
+
+One that was closed is opened on nothing, before a socket gets its number: what anybody prints would go into that, and
+a child would inherit it. A reader that leaves early, as `head` does, ends a command quietly.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,23 @@ import select
 import sys
 from collections.abc import Iterator
 
+LAST_STREAM = 2
+"""The number of standard error."""
 EXIT_READER_LEFT = 141
 """As a shell names the end by SIGPIPE: 128 + 13."""
+
+
+def open_closed_streams() -> None:
+    """Standard streams that this process was started without lead nowhere from now on. To be called first of all."""
+    try:
+        while (opened := os.open(os.devnull, os.O_RDWR)) <= LAST_STREAM:
+            os.set_inheritable(opened, True)
+        os.close(opened)
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            if getattr(sys, name) is None:
+                setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+    except OSError:
+        return  # without so much as this nothing that follows will work either, and says so better
 
 
 class ReaderLeft(Exception):
