@@ -244,8 +244,9 @@ def test_a_changed_row_ends_the_replay_before_it(tmp_path):
 
 def test_a_directory_of_another_job_is_refused_and_unharmed(tmp_path):
     filled(tmp_path, 2)
-    with pytest.raises(JournalUnusable, match="belongs to job 'job', not 'other'"):
+    with pytest.raises(JournalUnusable, match="belongs to job 'job', not 'other'") as refused:
         SqliteJournal(tmp_path, "other")
+    assert str(refused.value).count("give another directory") == 1
     assert reopened(tmp_path)[1].last_seq == 2
 
 

@@ -4,7 +4,8 @@ Of several launchers on the host the one that holds `supervisor.lock` in the sta
 others only connect, and one of them takes over when the holder ends. A control plane that died is started again on the
 same state directory. One that claims this state directory and that a signal has stopped for good is killed and
 replaced, whoever started it: it answers nobody, and holds the address and the journal. One that answers and is of
-another state directory is left alone, and never replaced.
+another state directory is left alone, and never replaced. Where the state directory is served at another address, for
+another job or node, this launcher has no use for it, and says so at once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from resurge_launcher.claims import AnothersUse, claimant
 from resurge_launcher.control_plan import ControlPlan
 from resurge_launcher.early_control import EarlyControl
 from resurge_launcher.logs.desk import SpoolDesk
@@ -28,7 +30,6 @@ from resurge_libs.core.verdict import EXIT_USAGE
 from resurge_libs.hosting.own_log import make_room
 from resurge_libs.obs import log
 from resurge_libs.obs.background import Outage
-from resurge_libs.rpc.records import CLAIM_NAME
 
 SUPERVISOR_LOCK = "supervisor.lock"
 STDERR = 2
@@ -143,8 +144,13 @@ class ControlPlane:
             await asyncio.sleep(backoff_s)
 
     async def _take_supervision(self) -> bool:
-        """Wait for the lock; False where a control plane answers that is not of this state directory."""
+        """Wait for the lock; False where another control plane answers, or another one uses this state directory."""
+        anothers = AnothersUse(self._plan.state_dir, self._plan.listen)
         while True:
+            if self._plan.gives_way and (sentence := await asyncio.to_thread(anothers.look)):
+                self._early.end()
+                self._on_useless(sentence)
+                return False
             if not self._is_claimed() and await asyncio.to_thread(answers, self._plan.listen):
                 self._leave_to_other()
                 return False
@@ -175,25 +181,11 @@ class ControlPlane:
 
     def _is_claimed(self) -> bool:
         """Whether a host program holds the state directory now."""
-        return self._claimant() != 0
-
-    def _claimant(self) -> int:
-        try:
-            descriptor = os.open(self._plan.state_dir / CLAIM_NAME, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return 0
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-            return int(text) if text.isdecimal() else -1
-        finally:
-            os.close(descriptor)
-        return 0
+        return claimant(self._plan.state_dir) != 0
 
     def _found(self) -> int | None:
         """The pidfd of the process that holds the state directory."""
-        pid = self._claimant()
+        pid = claimant(self._plan.state_dir)
         return kernel.open_pidfd(pid) if pid > 0 else None
 
     def _started(self, output: BinaryIO) -> int:

@@ -16,7 +16,7 @@ from resurge_rendezvous.core.model import Fact, Job
 from resurge_rendezvous.core.step import RULES_VERSION
 
 FIELD = "--state-dir"
-REMEDY = "give another directory, or the right --job-id"
+REMEDY = "give another directory"
 LOCK_WAIT_S = 2.0
 """A predecessor that is just being ended may hold the directory for so long."""
 
@@ -28,7 +28,7 @@ def open_journal(directory: Path, job_id: str) -> SqliteJournal:
     try:
         return SqliteJournal(directory, name, LOCK_WAIT_S)
     except JournalUnusable as error:
-        raise UsageError(FIELD, str(error), REMEDY) from error
+        raise UsageError(FIELD, error.problem, error.remedy or REMEDY) from error
 
 
 def restored(machine: Machine[Any], journal: Journal, job_id: str) -> Restored[Job]:
@@ -36,10 +36,10 @@ def restored(machine: Machine[Any], journal: Journal, job_id: str) -> Restored[J
     try:
         found = restore(machine, Job(), journal.replay(), Fact, rules_version=RULES_VERSION)
     except JournalUnusable as error:
-        raise UsageError(FIELD, str(error), REMEDY) from error
+        raise UsageError(FIELD, error.problem, error.remedy or REMEDY) from error
     spec = found.durable.spec
     if job_id and spec is not None and spec.job_id != job_id:
-        raise UsageError(FIELD, f"it belongs to job {spec.job_id!r}, not {job_id!r}", REMEDY)
+        raise UsageError(FIELD, f"it belongs to job {spec.job_id!r}, not {job_id!r}", sqlite_file.OTHER_JOBS)
     if found.damage is not None:
         log.event(
             "journal_damaged",

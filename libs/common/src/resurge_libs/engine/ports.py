@@ -134,7 +134,11 @@ class Journal(Protocol):
 
 
 class JournalUnusable(Exception):
-    """The journal cannot be opened: says which path, what is wrong, and what would be right."""
+    """The journal cannot be opened: says which path, what is wrong, and where it is known what would be right."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.problem, self.remedy = problem, remedy
 
 
 class JournalFailed(Unready):

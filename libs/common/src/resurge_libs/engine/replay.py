@@ -70,8 +70,8 @@ def _decoded(kind: Any, data: bytes, where: str) -> Any:
         return codec.decode(kind, data)
     except codec.CodecError as error:
         raise JournalUnusable(
-            f"journal {where} cannot be read by this release: {error}. "
-            "Start the release that wrote it, or give another state directory"
+            f"journal {where} cannot be read by this release: {error}",
+            "start the release that wrote it, or give another state directory",
         ) from error
 
 

@@ -20,6 +20,8 @@ from resurge_libs.engine.ports import Damage, Entry, JournalUnusable, Snapshot
 
 FILE_NAME = "journal.sqlite"
 SCHEMA_VERSION = 1
+OTHER_JOBS = "give another directory, or the job's own id (--rdzv-id of a launcher, --job-id of resurge serve)"
+"""What is right where the directory is another job's."""
 SNAPSHOTS_KEPT = 2
 ENTRIES_KEPT = 2_000
 ENTRY_BYTES_KEPT = 4 * 1024 * 1024
@@ -200,14 +202,15 @@ def check_identity(path: Path, db: sqlite3.Connection, job: str) -> None:
     if version != str(SCHEMA_VERSION):
         raise JournalUnusable(
             f"state directory {path.parent} was written with journal schema {version}, this release reads "
-            f"{SCHEMA_VERSION}: start the release that wrote it, or give another directory"
+            f"{SCHEMA_VERSION}",
+            "start the release that wrote it, or give another directory",
         )
     if not isinstance(owner, str) or meta.get("job_digest", _job_digest(owner)) != _job_digest(owner):
         raise sqlite3.DatabaseError("it does not say whose it is")
     if owner != job:
         raise JournalUnusable(
-            f"state directory {path.parent} belongs to job {owner!r}, not {job!r}: "
-            "give another directory, or the job's own id with --rdzv-id"
+            f"state directory {path.parent} belongs to job {owner!r}, not {job!r}",
+            OTHER_JOBS,
         )
 
 
@@ -274,7 +277,7 @@ def set_aside(path: Path) -> Path:
         if not kept.exists():
             break
     else:
-        raise JournalUnusable(f"{path.parent} holds {MAX_SET_ASIDE} damaged journals: remove some")
+        raise JournalUnusable(f"{path.parent} holds {MAX_SET_ASIDE} damaged journals", "remove some")
     wal, kept_wal = path.with_name(path.name + "-wal"), kept.with_name(kept.name + "-wal")
     try:
         shutil.copyfile(path, kept)

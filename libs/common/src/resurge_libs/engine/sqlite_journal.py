@@ -26,6 +26,7 @@ MAX_GROUP = 1024
 """Appends that one commit takes together."""
 MAX_QUEUED = 100_000
 CLOSE_LIMIT_S = 10.0
+OPENABLE = "give another directory, or make room for the file: nothing but a journal may stand there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,9 @@ def _open(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage | N
             sqlite_file.create(path, job)
         return _open_existing(path, job)
     except sqlite3.Error as error:
-        raise JournalUnusable(f"journal {path} cannot be opened: {error}") from error
+        raise JournalUnusable(f"journal {path} cannot be opened: {error}", OPENABLE) from error
     except OSError as error:
-        raise JournalUnusable(f"journal {path} cannot be opened: {error.strerror}") from error
+        raise JournalUnusable(f"journal {path} cannot be opened: {error.strerror}", OPENABLE) from error
 
 
 def _open_existing(path: Path, job: str) -> tuple[sqlite3.Connection, Content, Damage | None]:

@@ -12,6 +12,7 @@ from resurge_libs.engine.ports import JournalUnusable
 
 LOCK_NAME = "journal.lock"
 LOCK_POLL_S = 0.01
+WRITABLE = "give a writable directory on a local disk"
 REMOTE_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "lustre", "cifs", "smb3", "smbfs", "beegfs", "gpfs", "ceph", "glusterfs", "afs", "ncpfs"}
 )
@@ -27,11 +28,11 @@ class StateDirectory:
         try:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise JournalUnusable(_cannot(path, "made", error)) from error
+            raise JournalUnusable(_cannot(path, "made", error), WRITABLE) from error
         kind = file_system_of(path, mounts)
         if kind.removeprefix("fuse.") in REMOTE_FILE_SYSTEMS or kind == "fuse.sshfs":
             raise JournalUnusable(
-                f"state directory {path} is on {kind}, where a journal is not safe: give a directory on a local disk"
+                f"state directory {path} is on {kind}, where a journal is not safe", "give a directory on a local disk"
             )
         self._descriptor = self._lock(wait_for_lock_s)
 
@@ -39,14 +40,15 @@ class StateDirectory:
         try:
             descriptor = os.open(self.path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise JournalUnusable(_cannot(self.path, "written", error)) from error
+            raise JournalUnusable(_cannot(self.path, "written", error), WRITABLE) from error
         deadline = time.monotonic() + wait_for_lock_s
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
                 holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
                 os.close(descriptor)
                 raise JournalUnusable(
-                    f"state directory {self.path} is in use by process {holder}: stop it or give another directory"
+                    f"state directory {self.path} is in use by process {holder}",
+                    "end that process, or give another directory",
                 )
             time.sleep(LOCK_POLL_S)
         try:
@@ -91,4 +93,4 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _cannot(path: Path, what: str, error: OSError) -> str:
-    return f"state directory {path} cannot be {what}: {error.strerror}; give a writable directory on a local disk"
+    return f"state directory {path} cannot be {what}: {error.strerror}"
