@@ -16,13 +16,16 @@ import click
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands import machine, values
+from resurge_launcher.commands.left_records import job_in
 from resurge_launcher.probe import answers
 from resurge_launcher.usage import CommandFailed, UsageProblem, foreign_answer
 from resurge_libs.rpc.endpoint import Endpoint
-from resurge_libs.rpc.records import CONTROL_NAME, JOB_NAME, RECOVERIES_NAME, read_job, read_recoveries
+from resurge_libs.rpc.records import CONTROL_NAME, JOB_NAME, JOURNAL_NAME, RECOVERIES_NAME, read_job, read_recoveries
 
 CALL_LIMIT_S = 5.0
 TRY_LIMIT_S = 2.0
+MARKS = (CONTROL_NAME, JOB_NAME, RECOVERIES_NAME, JOURNAL_NAME)
+"""A directory that holds one of these is some job's."""
 ENDPOINT_VARIABLES = ("RESURGE_LAUNCHER__RDZV_ENDPOINT", "PET_RDZV_ENDPOINT")
 
 
@@ -81,7 +84,7 @@ def newest_state_dir(environ: Mapping[str, str]) -> Path:
         raise UsageProblem(
             "--state-dir", f"is missing, and {root} {why}", "Give --endpoint HOST:PORT or --state-dir DIR."
         )
-    marks = [mark for name in (CONTROL_NAME, JOB_NAME, RECOVERIES_NAME) for mark in root.glob(f"*/{name}")]
+    marks = [mark for name in MARKS for mark in root.glob(f"*/{name}")]
     if not marks:
         raise UsageProblem(
             "--endpoint", f"is missing, and {root} holds no job", "Give --endpoint HOST:PORT or --state-dir DIR."
@@ -144,13 +147,11 @@ def _stub(service: str) -> Any:
 def job_at(place: Place) -> rendezvous_pb2.Job:
     """The job as it stands, else as its records left it."""
 
-    def from_records(directory: Path) -> rendezvous_pb2.Job:
-        found = read_job(directory)
-        if found is None:
-            raise CommandFailed(f"{directory} holds no record of a job ({JOB_NAME})")
-        return found
-
-    return _live_or(place, lambda: ask(place, "GetJob", rendezvous_pb2.GetJobRequest()).job, from_records)
+    return _live_or(
+        place,
+        lambda: ask(place, "GetJob", rendezvous_pb2.GetJobRequest()).job,
+        lambda directory: job_in(directory, _say),
+    )
 
 
 def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
