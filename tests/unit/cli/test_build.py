@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 
@@ -195,6 +196,13 @@ def test_a_state_directory_on_a_full_file_system_is_refused_at_once(script, monk
         ({"run_dir": "/tmp/" + "x" * 70}, "--run-dir", "107 bytes"),
         ({"state_dir": "/proc/nothing"}, "--state-dir", "local file system"),
         ({"log_dir": "/dev/null/logs"}, "--log-dir", "directory"),
+        ({"applog_prefix": "/proc/x/a.log"}, "--ft-per-cycle-applog-prefix", "/proc/x: No such file"),
+        (
+            {"applog_prefix": "/dev/null/a.log", "nnodes": "2", "rdzv_endpoint": "localhost:1"},
+            "--ft-per-cycle-applog-prefix",
+            "/dev/null: ",
+        ),
+        ({"applog_prefix": "/tmp/a.log", "launcher_log": "/proc/x/l.log"}, "--ft-nvrx-logfile", "/proc/x: "),
     ],
 )
 def test_refused(script, given, field, word):
@@ -362,3 +370,24 @@ def test_leaves_that_cannot_be_are_refused(script, tmp_path, given, field):
     told = {"nnodes": "8", "rdzv_endpoint": "127.0.0.1:7470", "enable_log_server": "1"}
     refused = refusal(script, applog_prefix=str(tmp_path / "app.log"), **{**told, **given})
     assert refused.field == field
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.ESTALE], ids=errno.errorcode.get)
+def test_a_log_file_whose_disk_may_be_well_again_later_keeps_no_job_from_its_start(
+    script, tmp_path, monkeypatch, number
+):
+    def fails(**_):
+        raise OSError(number, "trouble")
+
+    monkeypatch.setattr(machine.tempfile, "TemporaryFile", fails)
+    assert machine.why_never_writable(tmp_path) is None
+    monkeypatch.setattr(machine.tempfile, "TemporaryFile", lambda **_: fails_for_good())
+    assert machine.why_never_writable(tmp_path) == "Read-only file system"
+
+
+def fails_for_good():
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+def test_a_log_file_that_another_node_writes_is_not_looked_for_here(script):
+    assert build(script, applog_prefix="/proc/x/a.log", log_endpoint="127.0.0.1:7").logs is not None

@@ -15,7 +15,7 @@ from typing import Any
 
 from resurge_launcher.commands import machine, rdzv_conf
 from resurge_launcher.commands.hang_limits import worker_limits_of
-from resurge_launcher.commands.logs import LogPlace, log_plan_of
+from resurge_launcher.commands.logs import LogPlace, log_plan_of, prove_log_files
 from resurge_launcher.commands.place import NodeIdentity, domain_of, endpoint_of, machine_id_of, node_of
 from resurge_launcher.commands.progress import progress_notices, progress_of
 from resurge_launcher.commands.restarts import restart_rules_of
@@ -166,6 +166,7 @@ def prove_directories(resolved: Resolved, settings: RunSettings) -> None:
     limit_s = DIRECTORY_LIMIT_S
     if logs is not None and (why := machine.within(limit_s, lambda: machine.why_not_writable(logs))) is not None:
         raise UsageProblem(resolved["log_dir"].field, f"{logs} cannot be used: {why}", "Name one that you may write.")
+    prove_log_files(resolved, settings.logs)
     # what a job keeps is nobody else's to read
     if state is not None and (why := machine.why_not_writable(state, 0o700, STATE_ROOM_BYTES)) is not None:
         right = "Name one on a local file system that has room and that you may write."

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from resurge_launcher.commands import machine
 from resurge_launcher.commands.place import NodeIdentity
 from resurge_launcher.commands.sources import Resolved, Sourced
 from resurge_launcher.settings import LogPlan, LogWay
@@ -17,6 +18,8 @@ NODES_PER_LEAF = 1_536
 """Of the reference: so many one server is said to carry there."""
 BLOCKS_PER_NODE, BLOCKS_MIN, BLOCKS_MAX = 256, 16_384, 1_000_000
 PORT_MAX = 65_535
+LOOK_LIMIT_S = 1.0
+"""So long a disk that does not answer may hold up a start, which needs no file of a cycle."""
 NEED_PREFIX = (
     "launcher_log", "enable_log_server", "log_endpoint", "log_leaf_count", "strict_logs", "log_server_log_prefix",
 )  # fmt: skip
@@ -58,6 +61,26 @@ def log_plan_of(resolved: Resolved, place: LogPlace) -> tuple[LogPlan | None, li
         direct, said = _direct(resolved, plan)
         return direct, said + unused
     return _served(resolved, plan, place), unused if resolved["log_endpoint"].value else []
+
+
+def prove_log_files(resolved: Resolved, plan: LogPlan | None) -> None:
+    """Refuse files that this node is to write, or the log server that it starts, where they plainly cannot be made.
+
+    A disk that is full, or does not answer, may do so later, and lines wait for it. Raises UsageProblem.
+    """
+    if plan is None or not (plan.serve_here or plan.way is LogWay.DIRECT):
+        return
+    _prove(resolved["applog_prefix"], plan.prefix)
+    if plan.launcher_log is not None:
+        _prove(resolved["launcher_log"], plan.launcher_log)
+
+
+def _prove(item: Sourced, path: Path) -> None:
+    folder = path.parent
+    why = machine.within(LOOK_LIMIT_S, lambda: machine.why_never_writable(folder), may_hang=True)
+    if why is not None:
+        right = "Name a file in a directory that exists or can be made, and that you may write."
+        raise UsageProblem(item.field, f"{path} cannot be written: directory {folder}: {why}", right)
 
 
 def _served(resolved: Resolved, plan: LogPlan, place: LogPlace) -> LogPlan:

@@ -21,6 +21,10 @@ SHORT_BYTES = 40
 SHORT_TEMPORARY = "/tmp"
 BLOCK_BYTES = 4096
 _MACHINE_ID = re.compile(r"[0-9a-f]{32}")
+STAYS_SO = frozenset(
+    {errno.EACCES, errno.EEXIST, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EPERM, errno.EROFS}
+)
+"""Why nobody can write in a directory, as long as nobody changes it."""
 
 
 def cpu_count() -> int:
@@ -73,14 +77,27 @@ def why_not_writable(directory: Path, mode: int = 0o777, room_bytes: int = 0) ->
         return error.strerror or str(error)
 
 
-def within(limit_s: float, look: Callable[[], str | None]) -> str | None:
-    """What a look at a directory says, or that nothing answered in time: one that hangs must not keep a job waiting."""
+def why_never_writable(directory: Path) -> str | None:
+    """As above, and None too for what may pass, as a full disk does or a server that does not answer."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return None
+    except OSError as error:
+        return (error.strerror or str(error)) if error.errno in STAYS_SO else None
+
+
+def within(limit_s: float, look: Callable[[], str | None], may_hang: bool = False) -> str | None:
+    """What a look at a directory says, or that nothing answered in time: one that hangs must not keep a job waiting.
+
+    With `may_hang` no answer is nothing to be said.
+    """
     said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=lambda: said.put(look()), name="look", daemon=True).start()
     try:
         return said.get(timeout=limit_s)
     except queue.Empty:
-        return f"has not answered for {limit_s:g} s"
+        return None if may_hang else f"has not answered for {limit_s:g} s"
 
 
 def why_not_own(directory: Path) -> str | None:
