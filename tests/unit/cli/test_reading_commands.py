@@ -110,8 +110,56 @@ def test_records_that_are_no_longer_kept_are_said(capsys, state):
 
 
 def test_no_recovery_is_no_error(capsys, tmp_path):
+    write_job(tmp_path, job())
     code, out, _ = told(capsys, "recoveries", "--state-dir", str(tmp_path))
     assert (code, out.startswith("No recovery so far")) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["recoveries", "explain", "status", "nodes", "verdict", "report"])
+def test_a_directory_that_is_no_job_s_is_not_told_of_as_one(capsys, tmp_path, command):
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost")
+    code, out, err = told(capsys, command, "--state-dir", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert f"{tmp_path} holds no record of a job (job.json)" in err
+
+
+@pytest.mark.parametrize("command", ["recoveries", "explain", "status", "nodes", "verdict", "report"])
+def test_a_damaged_record_of_the_job_is_called_damaged(capsys, tmp_path, command):
+    (tmp_path / "job.json").write_text('{"spec": {"job_')
+    code, out, err = told(capsys, command, "--state-dir", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert f"{tmp_path}/job.json is damaged" in err and "holds no record of a job (" not in err
+
+
+@pytest.mark.parametrize("command", ["recoveries", "explain"])
+@pytest.mark.parametrize(
+    ("told_of", "why"),
+    [
+        ({}, "none of the 2 lines of"),
+        ({"recoveries_closed": 2}, "the job had 2 recoveries, and"),
+        ({"recoveries_closed": 1}, "the job had 1 recovery, and"),
+    ],
+)
+def test_recoveries_that_cannot_be_read_are_not_denied(capsys, tmp_path, command, told_of, why):
+    write_job(tmp_path, job(**told_of))
+    (tmp_path / "recoveries.jsonl").write_text('{"cut\n{"cut')
+    code, out, err = told(capsys, command, "--state-dir", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert why in err and "nothing had to be restarted" not in err
+
+
+def test_an_incident_that_stayed_open_is_not_denied(capsys, tmp_path):
+    write_job(tmp_path, job(incident_id="inc-7"))
+    code, out, err = told(capsys, "recoveries", "--state-dir", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert "incident inc-7 was open" in err
+
+
+def test_records_that_are_no_file_are_an_error_without_a_traceback(capsys, tmp_path):
+    write_job(tmp_path, job())
+    (tmp_path / "recoveries.jsonl").mkdir()
+    code, _, err = told(capsys, "recoveries", "--state-dir", str(tmp_path))
+    assert code == 1 and "recoveries.jsonl cannot be read: Is a directory" in err and "Traceback" not in err
 
 
 def test_a_page_that_cannot_be_written_is_an_error_without_a_traceback(capsys, state):

@@ -16,7 +16,7 @@ import click
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher import settings as launcher_settings
 from resurge_launcher.commands import machine, values
-from resurge_launcher.commands.left_records import job_in
+from resurge_launcher.commands.left_records import job_in, refuse_to_deny
 from resurge_launcher.probe import answers
 from resurge_launcher.usage import CommandFailed, UsageProblem, foreign_answer
 from resurge_libs.rpc.endpoint import Endpoint
@@ -158,7 +158,11 @@ def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
     """All recovery records that are kept, oldest first; says how many are not."""
 
     def from_records(directory: Path) -> list[rendezvous_pb2.Recovery]:
-        found, told = _in_files(directory), read_job(directory)
+        found = _in_files(directory)
+        if not found:
+            refuse_to_deny(directory, _say)
+            return []
+        told = read_job(directory)
         _say_left_out((told.recoveries_closed if told is not None else 0) - len(found))
         return _by_start(found.values())
 
@@ -176,7 +180,10 @@ def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
 
 
 def _in_files(directory: Path) -> dict[str, rendezvous_pb2.Recovery]:
-    found = read_recoveries(directory)
+    try:
+        found = read_recoveries(directory)
+    except OSError as error:
+        raise CommandFailed(f"{directory / RECOVERIES_NAME} cannot be read: {error.strerror}") from None
     if found.unreadable_lines:
         _say(f"{found.unreadable_lines} lines of {directory / RECOVERIES_NAME} could not be read and are left out")
     return {item.incident_id: item for item in found.recoveries}

@@ -16,7 +16,14 @@ from google.protobuf import json_format
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
 from resurge_launcher.usage import CommandFailed
-from resurge_libs.rpc.records import JOB_NAME, JOURNAL_NAME, ReadJob, job_record
+from resurge_libs.rpc.records import (
+    JOB_NAME,
+    JOURNAL_NAME,
+    RECOVERIES_NAME,
+    ReadJob,
+    job_record,
+    read_recoveries,
+)
 
 READER = "resurge_rendezvous.left_behind"
 READ_LIMIT_S = 30.0
@@ -46,6 +53,19 @@ def job_in(directory: Path, say: Say) -> rendezvous_pb2.Job:
     why = told.problem or f"{directory / JOB_NAME} is older than the journal"
     say(f"{why}; shown from the journal {directory / JOURNAL_NAME}")
     return kept
+
+
+def refuse_to_deny(directory: Path, say: Say) -> None:
+    """Raises CommandFailed where no record of a recovery was found, and yet it may not be said that there was none."""
+    job, lines = job_in(directory, say), read_recoveries(directory).unreadable_lines
+    path = directory / RECOVERIES_NAME
+    if job.recoveries_closed:
+        what = "recovery" if job.recoveries_closed == 1 else "recoveries"
+        raise CommandFailed(f"the job had {job.recoveries_closed} {what}, and {path} holds no record that can be read")
+    if lines:
+        raise CommandFailed(f"none of the {lines} lines of {path} can be read: what had to be restarted is not known")
+    if job.incident_id:
+        raise CommandFailed(f"no recovery was completed: incident {job.incident_id} was open when this was recorded")
 
 
 def _nothing(directory: Path, told: ReadJob) -> str:
