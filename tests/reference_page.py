@@ -77,7 +77,7 @@ TAIL = """## Exit codes of `resurge run`
 | 1 | the job failed: no restart left, no quorum in time, control plane lost too long; or this node left as excluded |
 | 2 | nothing was started: unusable input, a node that is already attached, a control plane that was never reached |
 | 93 | do not requeue: a restart would not help (`--ft-no-restart-exit-code`) |
-| 128 + n | signal n ended the launcher before there was a decision |
+| 128 + n | signal n ended the launcher before there was a decision; 137 also after a `--take-over` by another |
 
 A launcher that holds the job's decision exits with its code, also when it is signalled meanwhile; each cause has its
 row in [how a job ends](endings.md).

@@ -57,10 +57,14 @@ def test_a_process_that_only_has_the_holders_number_is_never_signalled(tmp_path:
     held.release()
 
 
-def test_the_holder_is_ended_by_a_take_over(tmp_path: Path, other):
+def test_the_holder_is_ended_by_a_take_over_which_says_what_that_costs(tmp_path: Path, other, capsys):
     held = NodeLock.take(tmp_path, "n0", None)
     held.remember(replace(held.memory, pid=other.pid, process=kernel.process_name(other.pid)))
+    with pytest.raises(NodeTaken, match="--take-over, which kills it and costs the job a restart"):
+        NodeLock.take(tmp_path, "n0", None)
     with pytest.raises(NodeTaken):  # the lock itself is ours, so that its end does not free it
         NodeLock.take(tmp_path, "n0", 0.05)
     other.wait(10.0)
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "node_taken_over" in line]
+    assert f"launcher pid {other.pid} of node" in said and "costs it a restart" in said
     held.release()

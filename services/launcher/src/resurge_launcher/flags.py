@@ -108,7 +108,8 @@ _NODE = (
            help="Topology of this node, as block.rack: for --segment, and a spare from nearby goes first. Default: "
                 "SLURM_TOPOLOGY_ADDR without the node."),
     Option(name="take_over", flags=("--take-over",), parse=values.switch, is_switch=True, default="0", group=NODE,
-           help="Take this node over from a live launcher of the same job, which then ends."),
+           help="Take this node over from a live launcher of the same job. That one is killed (137), and a running "
+                "job is started again, which costs a restart: see --max-restarts."),
 )  # fmt: skip
 
 _CONTROL = (

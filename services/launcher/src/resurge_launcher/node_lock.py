@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from resurge_launcher.processes import kernel
+from resurge_libs.obs import log
 
 POLL_S = 0.02
 FILE_NAME = "launcher.lock"
@@ -26,7 +27,8 @@ class NodeTaken(Exception):
     def __init__(self, path: Path, holder: NodeMemory) -> None:
         super().__init__(
             f"node {holder.node_id!r} is held by launcher pid {holder.pid} (lock {path}); "
-            "end that launcher, give this one another --node-id, or take over with --take-over"
+            "end that launcher, give this one another --node-id, or take over with --take-over, which "
+            "kills it and costs the job a restart"
         )
 
 
@@ -118,6 +120,11 @@ def _end(holder: NodeMemory, descriptor: int, limit_s: float) -> bool:
     if pidfd is None:
         return _wait(descriptor, limit_s)
     try:
+        sentence = (
+            f"launcher pid {holder.pid} of node {holder.node_id!r} is killed, and its workers with it: a running job "
+            "is started again, which costs it a restart, and fails where --max-restarts leaves none"
+        )
+        log.event("node_taken_over", pid=holder.pid, sentence=sentence)
         kernel.send(pidfd, signal.SIGKILL)
         return _wait(descriptor, limit_s)
     finally:
