@@ -56,6 +56,8 @@ class Desk:
         self.state = self.machine.initial()
         self.now = Instant(100.0)
         self.ids = 0
+        self.late_s = 0.0
+        """For how long the service had no time to look, as each event has it."""
         self.facts: list[Fact] = []
         self.last: Step | None = None
         self.goals: dict[str, object] = {}
@@ -76,7 +78,7 @@ class Desk:
 
     def stamp(self, chance: float = 0.5) -> Stamp:
         self.ids += 1
-        return Stamp(self.wall, f"id-{self.ids}", chance)
+        return Stamp(self.wall, f"id-{self.ids}", chance, self.late_s)
 
     def wait(self, for_s: float, beats: tuple[str, ...] = ()):
         """Let time pass in ticks, while the named nodes beat."""

@@ -21,17 +21,8 @@ from resurge_libs.obs import cycle_files, log
 from resurge_libs.obs.background import CLOSE_LIMIT_S, BackgroundWriter, Outage
 from resurge_libs.obs.cycle_record import BadRecord, CycleEnd, CycleRecord, NodePlace, RankPlace, RankReplaced
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.job import (
-    Ended,
-    FaultRecord,
-    Fenced,
-    Formation,
-    Gathering,
-    Job,
-    Proving,
-    Running,
-    cause_order,
-)
+from resurge_rendezvous.core.causes import FaultRecord, by_cause
+from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Job, Proving, Running
 from resurge_rendezvous.core.presence import Presence, RdzvState
 from resurge_rendezvous.core.replacement_values import ReplacedRank
 
@@ -102,7 +93,7 @@ def _replaced(one: ReplacedRank) -> RankReplaced:
 
 
 def _of_generation(faults: Iterable[FaultRecord], formation: Formation) -> list[FaultRecord]:
-    return sorted((fault for fault in faults if fault.generation == formation.generation), key=cause_order)
+    return by_cause(fault for fault in faults if fault.generation == formation.generation)
 
 
 def _incident_end(
@@ -230,11 +221,11 @@ def closed_by(known: CycleRecord, state: RdzvState) -> CycleRecord:
     job = state.durable
     incident = job.open_incident
     if incident is not None and incident.now_round.generation == known.generation:
-        faults = sorted((x for x in incident.faults if x.generation == known.generation), key=cause_order)
+        faults = by_cause(x for x in incident.faults if x.generation == known.generation)
         end = _incident_end(incident.incident, faults, incident.verdict, incident.view.progress)
         return replace(known, end=incident.now_round.fault_wall, ended_by=end)
     for record in reversed(job.records):
-        faults = sorted((x for x in record.faults if x.generation == known.generation), key=cause_order)
+        faults = by_cause(x for x in record.faults if x.generation == known.generation)
         if faults:
             # of several rounds the record keeps what the last one was given and got
             was_last = max(x.generation for x in record.faults) == known.generation

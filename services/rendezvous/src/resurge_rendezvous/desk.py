@@ -16,6 +16,7 @@ from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.engine.ports import Clock, Entropy, Ids, JournalFailed
 from resurge_libs.engine.runner import Engine
 from resurge_libs.obs import log
+from resurge_rendezvous.attention import Attention
 from resurge_rendezvous.core.model import Hello, RdzvState, Stamp
 from resurge_rendezvous.settings import RendezvousSettings
 from resurge_rendezvous.streams import DownStream, KeyWaits, Watchers
@@ -61,6 +62,7 @@ class Desk:
     ) -> None:
         self.settings, self.limits, self.clock, self.ids = settings, limits, clock, ids
         self._entropy = entropy
+        self.attention = Attention()
         self.job_id = ""
         self.streams: dict[str, DownStream] = {}
         self.direct = 0
@@ -99,7 +101,8 @@ class Desk:
 
     def stamp(self) -> Stamp:
         """What the next event brings of the world."""
-        return Stamp(Wall(self.clock.wall()), self.ids.new("inc"), self._entropy.jitter())
+        late_s = self.attention.late_s(self.clock.monotonic())
+        return Stamp(Wall(self.clock.wall()), self.ids.new("inc"), self._entropy.jitter(), late_s)
 
     @property
     def engine(self) -> Engine[RdzvState]:

@@ -114,6 +114,7 @@ class RendezvousModule:
         )
         self._engine = engine
         self.desk.open(engine)
+        self.desk.attention.begin(world.clock)
         engine.start(self._restored.last_seq, self._restored.rules_version)
         self._export.catch_up(self._restored.durable.records)
         self._cycles.catch_up(state)
@@ -127,6 +128,7 @@ class RendezvousModule:
         """Stop deciding; what was decided is durable afterwards."""
         if self._alone is not None:
             self._alone.cancel()
+        self.desk.attention.end()
         self.desk.close()
         await self._effects.stop()
         if self._engine is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from resurge_libs.core.budget import Budget, CauseBudget
 from resurge_libs.core.fault_cause import FaultCause
-from resurge_rendezvous.core.job import Job
+from resurge_rendezvous.core.causes import first_cause
+from resurge_rendezvous.core.job import Incident, Job
 from resurge_rendezvous.core.values import JobSpec
 
 
@@ -27,6 +28,16 @@ def cause_budget_of(job: Job, spec: JobSpec, cause: FaultCause) -> CauseBudget |
 def cause_budgets_of(job: Job, spec: JobSpec) -> tuple[CauseBudget, ...]:
     """The bounds of all causes that have one."""
     return tuple(CauseBudget(cause, allowed, job.spent_on(cause)) for cause, allowed in spec.restarts.by_cause)
+
+
+def cause_to_charge(job: Job, spec: JobSpec, incident: Incident) -> FaultCause:
+    """What a restart is spent on: what began the incident, by all that has become known of it since the verdict.
+
+    Where that cause has a bound and nothing left of it, the restart stays with the cause that it was granted for.
+    """
+    settled, granted = first_cause(incident.faults).trouble, incident.view.cause
+    bound = cause_budget_of(job, spec, settled)
+    return granted if bound is not None and bound.is_exhausted else settled
 
 
 def may_restart_for(job: Job, spec: JobSpec, cause: FaultCause) -> bool:

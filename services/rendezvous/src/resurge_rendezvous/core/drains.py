@@ -22,11 +22,12 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.budgets import may_restart_for
 from resurge_rendezvous.core.capacity import could_take_part
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.faults import fence
-from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Gathering, Proving, Running, Unopened
+from resurge_rendezvous.core.job import Ended, Fenced, Gathering, Proving, Running, Unopened
 from resurge_rendezvous.core.limits import agreement_limit_s
 from resurge_rendezvous.core.offers import StepCounts, counted
 from resurge_rendezvous.core.presence import Seat

@@ -16,6 +16,7 @@ from resurge_libs.core.offenders import CulpritView, OffenceView
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.capacity import could_take_part
+from resurge_rendezvous.core.causes import FaultRecord, by_cause
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.exclusions import (
     automatic_since,
@@ -25,7 +26,7 @@ from resurge_rendezvous.core.exclusions import (
     on_machine,
 )
 from resurge_rendezvous.core.identity import Identity, same_machine
-from resurge_rendezvous.core.job import FaultRecord, Formation, Incident, cause_order
+from resurge_rendezvous.core.job import Formation, Incident
 from resurge_rendezvous.core.nodes import Exclusion, NodeEntry, Offence
 from resurge_rendezvous.core.rules import plan_round
 
@@ -162,7 +163,7 @@ def _told(offence: Offence, elsewhere: bool) -> OffenceView:
 
 def culprit_of(faults: Iterable[FaultRecord], generation: int) -> FaultRecord | None:
     """The fault that came first in a generation, if it is known."""
-    return min((fault for fault in faults if fault.generation == generation), key=cause_order, default=None)
+    return next(iter(by_cause(fault for fault in faults if fault.generation == generation)), None)
 
 
 def machine_in_generation(d: Draft, node: NodeId) -> Identity:

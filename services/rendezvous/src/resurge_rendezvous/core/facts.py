@@ -12,12 +12,12 @@ from resurge_libs.core.progress import ProgressCheck
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.identity import Identity
 from resurge_rendezvous.core.job import (
     Added,
     Deleted,
-    FaultRecord,
     Formation,
     OrderTaken,
     PutDone,

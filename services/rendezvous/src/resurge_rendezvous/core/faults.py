@@ -18,11 +18,12 @@ from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.budgets import cause_budget_of
 from resurge_rendezvous.core.capacity import nodes_available
+from resurge_rendezvous.core.causes import FaultRecord, by_cause, first_cause
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.excluding import culprit_view
 from resurge_rendezvous.core.fold import FAULTS_MAX
-from resurge_rendezvous.core.job import FaultRecord, Fenced, Formation, Proving, Running, cause_order
+from resurge_rendezvous.core.job import Fenced, Formation, Proving, Running
 from resurge_rendezvous.core.limits import teardown_patience_s
 from resurge_rendezvous.core.presence import Seat, Timers
 from resurge_rendezvous.core.progressing import ask_policy
@@ -38,6 +39,13 @@ def corrected(d: Draft, seat: Seat, at: Wall) -> Wall:
     return Wall(max(0.0, min(at + offset_s, d.stamp.wall)))
 
 
+def unseen_s(d: Draft, seat: Seat) -> float:
+    """For how long before now a launcher may have been gone, or going, unseen: while the service had no time to look,
+    but not while the launcher is known to have sent beats."""
+    late_s = d.stamp.late_s
+    return late_s if seat.said_at is None else max(0.0, min(late_s, d.stamp.wall - seat.said_at))
+
+
 def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRecord]:
     """The faults that a node's observed state claims about the given generation."""
     observed = seat.observed
@@ -49,7 +57,7 @@ def faults_observed(d: Draft, seat: Seat, formation: Formation) -> list[FaultRec
             cause = cause_of(fault.because.code, fault.because.sentence)
             found.append(replace(_record(seat, formation, fault.because, at, rank=fault.rank), cause=cause))
     if seat.leaving is not None and seat.node in d.seen.unfinished:
-        found.append(_record(seat, formation, seat.leaving, d.stamp.wall))
+        found.append(replace(_record(seat, formation, seat.leaving, d.stamp.wall), clock_error_s=unseen_s(d, seat)))
     if not found and observed.phase is NodePhase.READY and observed.generation >= formation.generation:
         because = Because(Reason.ENDED_ITS_WORKERS, f"{seat.node} ended its workers by itself")
         found.append(_record(seat, formation, because, d.stamp.wall))
@@ -128,7 +136,7 @@ def _hold(d: Draft, new: list[FaultRecord]) -> None:
 
 def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
     """Fence the running generation, order all down, ask policy: one step."""
-    ordered = sorted(faults, key=cause_order)
+    ordered = by_cause(faults)
     known = d.job.open_incident
     room = FAULTS_MAX - (len(known.faults) if known is not None else 0)
     first, others = ordered[0], ordered[1 : max(1, room)]
@@ -170,7 +178,7 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
 
 def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:
     wall = d.stamp.wall
-    cause = min(faults, key=cause_order).trouble
+    cause = first_cause(faults).trouble
     return IncidentView(
         job=d.spec.job_id,
         attempt=d.job.attempt,
@@ -180,7 +188,7 @@ def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults:
         round=number,
         faults=tuple(
             FaultView(fault.node, fault.because, fault.rank, fault.exit_code, fault.signal, fault.step)
-            for fault in sorted(faults, key=cause_order)
+            for fault in by_cause(faults)
         ),
         restarts_spent=d.job.restarts_spent,
         max_restarts=d.spec.max_restarts,

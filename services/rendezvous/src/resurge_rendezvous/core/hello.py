@@ -23,11 +23,12 @@ from resurge_libs.core.time_limits import WrongOrder
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import CloseStream
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import forget_end
 from resurge_rendezvous.core.events import HelloReceived
 from resurge_rendezvous.core.faults import raise_faults
-from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, Proving, RecoveryOutcome, Running, Unopened
+from resurge_rendezvous.core.job import Ended, Fenced, Proving, RecoveryOutcome, Running, Unopened
 from resurge_rendezvous.core.limits import longest_lease_s
 from resurge_rendezvous.core.losses import first_signal, renewed_lease
 from resurge_rendezvous.core.nodes import NodeEntry

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from resurge_libs.core.end_cause import EndCause
-from resurge_libs.core.fault_cause import FaultCause, cause_of
+from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import (
     Attempt,
     Cycle,
@@ -25,9 +25,10 @@ from resurge_libs.core.ids import (
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.ledger import Ledger
 from resurge_libs.core.progress import ProgressCount
-from resurge_libs.core.reasons import Because, vagueness
+from resurge_libs.core.reasons import Because
 from resurge_libs.core.recommendation import Recommendation
 from resurge_libs.core.verdict import IncidentView, NoRestart, Verdict
+from resurge_rendezvous.core.causes import FaultRecord, first_cause
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry, NodeTable, OffenceBook
@@ -68,32 +69,6 @@ class Formation:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultRecord:
-    """One claim about one worker or node; `at` is its first signal in the service's time."""
-
-    node: NodeId
-    because: Because
-    at: Wall
-    generation: Generation
-    clock_error_s: float | None = None
-    rank: Rank | None = None
-    exit_code: int | None = None
-    signal: int | None = None
-    step: int | None = None
-    cause: FaultCause = FaultCause.OTHER
-
-    @property
-    def trouble(self) -> FaultCause:
-        """What kind of trouble it is."""
-        return cause_of(self.because.code) if self.cause is FaultCause.OTHER else self.cause
-
-
-def cause_order(fault: FaultRecord) -> tuple[int, Wall, NodeId, int]:
-    """Sorts faults of one story: by their first signal, but a mere silence after all that say what happened."""
-    return vagueness(fault.because.code), fault.at, fault.node, -1 if fault.rank is None else fault.rank
-
-
-@dataclass(frozen=True, slots=True)
 class RoundTimes:
     """When one round of an incident did what, for its spans."""
 
@@ -128,7 +103,7 @@ class Incident:
     @property
     def first_cause(self) -> FaultRecord:
         """What began it; all other faults are victims' or later troubles."""
-        return min(self.faults, key=cause_order)
+        return first_cause(self.faults)
 
     @property
     def first_signal(self) -> Wall:

@@ -13,12 +13,13 @@ from resurge_libs.core.lease import Lease
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.clearing import confirm, is_clear
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import end_if_everyone_left
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.goals import member_of_last
-from resurge_rendezvous.core.job import FaultRecord, Fenced, Proving, Running
+from resurge_rendezvous.core.job import Fenced, Proving, Running
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.values import NodePhase
 
@@ -90,7 +91,7 @@ def _fault_of_loss(d: Draft, seat: Seat, because: Because) -> FaultRecord | None
 def first_signal(d: Draft, seat: Seat) -> tuple[Wall, float]:
     """When a lost node's first signal was, and how far that may be off: its stream's end, or the first beat missed."""
     if seat.silent_since is not None:
-        return seat.silent_since, 0.0
+        return seat.silent_since, seat.unseen_s
     half_s = d.limits.beat_interval_s / 2
     heard = seat.last_heard if seat.last_heard is not None else Wall(d.stamp.wall - d.limits.lease_ttl_s)
     return Wall(min(heard + half_s, d.stamp.wall)), half_s

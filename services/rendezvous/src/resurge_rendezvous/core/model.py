@@ -16,6 +16,7 @@ from resurge_rendezvous.core.actions import (
     PublishJob,
     SendDesired,
 )
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.charges import Charge
 from resurge_rendezvous.core.drain_state import Drain
 from resurge_rendezvous.core.events import (
@@ -87,7 +88,6 @@ from resurge_rendezvous.core.job import (
     Assignment,
     Deleted,
     Ended,
-    FaultRecord,
     Fenced,
     Formation,
     Gathering,

@@ -26,10 +26,11 @@ from resurge_libs.core.ids import NodeId, Rank
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.goals import out_of_place
-from resurge_rendezvous.core.job import FaultRecord, Formation
+from resurge_rendezvous.core.job import Formation
 from resurge_rendezvous.core.muster_values import JobMuster, MusterKind, MusterOrder, MusterReport
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.shards import ShardMap

@@ -5,7 +5,7 @@ Observed states are whole and may repeat: each is compared with what is known, a
 
 from __future__ import annotations
 
-from resurge_libs.core.instant import after
+from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
@@ -16,7 +16,7 @@ from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drains import told_to_leave
 from resurge_rendezvous.core.endings import end_if_everyone_left, succeed_if_all_finished
 from resurge_rendezvous.core.events import BeatReceived, BeatsReceived, ObservedReceived, StreamClosed
-from resurge_rendezvous.core.faults import faults_observed, raise_faults
+from resurge_rendezvous.core.faults import faults_observed, raise_faults, unseen_s
 from resurge_rendezvous.core.goals import member_of_last
 from resurge_rendezvous.core.job import Ended, Fenced, Formation, Gathering, Proving, Running, Unopened
 from resurge_rendezvous.core.limits import granted_lease_s
@@ -172,7 +172,8 @@ def _beaten(d: Draft, event: BeatReceived) -> Seat | None:
         lease = renewed_lease(d, lease, granted_s)
     d.because = BEAT
     d.do(AnswerBeat(event.node, event.stream, event.sequence, event.launcher_sent, d.stamp.wall, granted_s))
-    return replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall)
+    said_at = seat.said_at if clock is None else Wall(event.launcher_sent + clock.offset_s - clock.error_s)
+    return replace(seat, lease=lease, granted_s=granted_s, clock=clock, last_heard=d.stamp.wall, said_at=said_at)
 
 
 def _direct(d: Draft, event: BeatReceived) -> int:
@@ -188,7 +189,14 @@ def on_closed(d: Draft, event: StreamClosed) -> None:
     if known is None:
         return
     closed_at = d.now if event.by_peer else None
-    seat = replace(known, stream=None, sent=None, closed_by_peer_at=closed_at, silent_since=d.stamp.wall)
+    seat = replace(
+        known,
+        stream=None,
+        sent=None,
+        closed_by_peer_at=closed_at,
+        silent_since=d.stamp.wall,
+        unseen_s=unseen_s(d, known),
+    )
     if seat.lease is None:
         d.drop_seat(seat.node)  # it was lost already; its entry remembers it
     else:

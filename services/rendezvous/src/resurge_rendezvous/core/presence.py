@@ -17,7 +17,8 @@ from resurge_libs.core.lease import Lease
 from resurge_libs.core.ledger import Booking
 from resurge_libs.core.reasons import Because
 from resurge_libs.core.values import quick, replace
-from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Job, RecoverySpan
+from resurge_rendezvous.core.causes import FaultRecord
+from resurge_rendezvous.core.job import Assignment, Formation, Job, RecoverySpan
 from resurge_rendezvous.core.muster_values import JobMuster
 from resurge_rendezvous.core.offers import StepCounts
 from resurge_rendezvous.core.replacement_values import Refusal
@@ -58,6 +59,10 @@ class Seat:
     """When its kernel closed the stream; None while it is open or merely silent."""
     silent_since: Wall | None = None
     """When its stream broke, for the first signal of a loss."""
+    unseen_s: float = 0.0
+    """For how long before that it may have been broken unseen."""
+    said_at: Wall | None = None
+    """When it sent its newest beat, as early as its clock allows; None while that is not known."""
     last_heard: Wall | None = None
     observed: Observed = NOTHING_OBSERVED
     revision: int = 0

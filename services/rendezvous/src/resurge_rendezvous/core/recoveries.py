@@ -15,16 +15,9 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import ExportRecovery
+from resurge_rendezvous.core.causes import by_cause
 from resurge_rendezvous.core.draft import Draft
-from resurge_rendezvous.core.job import (
-    Incident,
-    Proving,
-    RecoveryOutcome,
-    RecoveryRecord,
-    RecoverySpan,
-    RoundTimes,
-    cause_order,
-)
+from resurge_rendezvous.core.job import Incident, Proving, RecoveryOutcome, RecoveryRecord, RecoverySpan, RoundTimes
 from resurge_rendezvous.core.limits import NODE_SPANS_MAX, RANK_SPANS_MAX
 from resurge_rendezvous.core.presence import Presence, RankStart, RdzvState, Seat
 from resurge_rendezvous.core.values import MilestoneKind, ObservedSpan
@@ -73,7 +66,7 @@ def record_of(state: RdzvState, outcome: RecoveryOutcome, because: Because, end:
     incident = job.open_incident
     assert incident is not None, "a recovery is recorded while its incident is open"
     proving = isinstance(job.stage, Proving)
-    faults = tuple(sorted(incident.faults, key=cause_order))
+    faults = tuple(by_cause(incident.faults))
     start = incident.first_signal
     end = Wall(max(end, start))
     spans = (*_own_spans(incident), *(_start_spans(seen, incident) if proving else ()))

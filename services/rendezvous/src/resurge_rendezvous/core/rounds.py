@@ -13,6 +13,7 @@ from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import EXIT_FAILED
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.budgets import cause_to_charge
 from resurge_rendezvous.core.capacity import could_take_part
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
@@ -146,7 +147,7 @@ def quorum_over(d: Draft) -> None:
 def _close(d: Draft, places: tuple[Assignment, ...]) -> None:
     incident = d.job.open_incident
     if incident is not None:
-        d.record(f.RestartCharged(incident.incident, incident.round, incident.view.cause))
+        d.record(f.RestartCharged(incident.incident, incident.round, cause_to_charge(d.job, d.spec, incident)))
         note_offence(d, incident)
     leader = d.seen.seats.get(places[0].node)
     assert leader is not None and leader.observed.store_offer is not None, "a ready node has a seat and an offer"

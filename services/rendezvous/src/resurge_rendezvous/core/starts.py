@@ -14,9 +14,10 @@ from resurge_libs.core.instant import after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.faults import corrected, raise_faults
-from resurge_rendezvous.core.job import Assignment, FaultRecord, Formation, Proving, RecoveryOutcome, Running
+from resurge_rendezvous.core.job import Assignment, Formation, Proving, RecoveryOutcome, Running
 from resurge_rendezvous.core.limits import SUSPECTS_MAX
 from resurge_rendezvous.core.presence import RankStart, Seat, StartWatch
 from resurge_rendezvous.core.recoveries import close_as_started, close_recovery

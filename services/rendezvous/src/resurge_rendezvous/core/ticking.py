@@ -8,12 +8,13 @@ from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core.aborts import aborts_over
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drains import agreement_over, drain_over
 from resurge_rendezvous.core.events import Paused
 from resurge_rendezvous.core.excluding import exclusions_over
 from resurge_rendezvous.core.faults import corrected, fence, raise_faults
-from resurge_rendezvous.core.job import FaultRecord, Formation, Proving, Running
+from resurge_rendezvous.core.job import Formation, Proving, Running
 from resurge_rendezvous.core.losses import lose_overdue, settle_presence
 from resurge_rendezvous.core.musters import muster_over
 from resurge_rendezvous.core.observing import doom

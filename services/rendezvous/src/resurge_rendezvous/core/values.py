@@ -346,3 +346,5 @@ class Stamp:
     wall: Wall
     fresh_id: str
     chance: float = 0.0
+    late_s: float = 0.0
+    """For how long before `wall` this may have been so unseen, as the service had no time to look; 0 where it had."""

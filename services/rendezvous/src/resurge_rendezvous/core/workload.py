@@ -17,12 +17,13 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import BadRequest, StaleGeneration, Unready, WrongJob
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_SUCCESS
 from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import terminate
 from resurge_rendezvous.core.events import ControlAsked
 from resurge_rendezvous.core.excluding import exclude_by_verdict
 from resurge_rendezvous.core.faults import corrected, raise_faults
-from resurge_rendezvous.core.job import Ended, FaultRecord, Fenced, OrderTaken, TerminalDecision
+from resurge_rendezvous.core.job import Ended, Fenced, OrderTaken, TerminalDecision
 from resurge_rendezvous.core.store import was_taken
 from resurge_rendezvous.core.values import ControlAction
 

@@ -1,0 +1,172 @@
+"""Which of several faults began a story, where a service that had no time noticed a loss late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from resurge_libs.core.budget import RestartRules
+from resurge_libs.core.fault_cause import FaultCause
+from resurge_libs.core.ids import Generation, NodeId, Rank
+from resurge_libs.core.instant import Wall
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core import facts as f
+from resurge_rendezvous.core.causes import FaultRecord, by_cause
+from resurge_rendezvous.core.model import ExitRecord, NodePhase
+from tests.unit.rendezvous.desk import Desk, spec, started
+
+LOSS = FaultRecord(NodeId("n1"), Because(Reason.STREAM_LOST), Wall(12.0), Generation(1), clock_error_s=2.0)
+EXIT = FaultRecord(
+    NodeId("n0"),
+    Because(Reason.WORKER_EXIT),
+    Wall(11.0),
+    Generation(1),
+    rank=Rank(0),
+    exit_code=1,
+    cause=FaultCause.EXIT,
+)
+
+
+def first(*faults: FaultRecord) -> FaultRecord:
+    one, other = by_cause(faults)[0], by_cause(reversed(faults))[0]
+    assert one == other, "the order in which they are known does not matter"
+    return one
+
+
+@pytest.mark.users_row(25)
+def test_an_exit_while_a_node_may_have_been_dead_already_does_not_stand_before_its_loss():
+    assert first(LOSS, EXIT) == LOSS
+    aborted = replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=6, exit_code=None, cause=FaultCause.SIGNAL)
+    assert first(LOSS, aborted) == LOSS
+    assert first(LOSS, EXIT, replace(EXIT, at=Wall(10.5), rank=Rank(1))) == LOSS
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        replace(EXIT, at=Wall(9.9)),
+        replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=9, exit_code=None, cause=FaultCause.SIGNAL),
+        replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=11, exit_code=None, cause=FaultCause.SIGNAL),
+        replace(EXIT, because=Because(Reason.WORKER_STOPPED), exit_code=None, cause=FaultCause.HANG),
+        replace(EXIT, cause=FaultCause.OOM),
+        replace(EXIT, cause=FaultCause.HARDWARE),
+        replace(EXIT, node=LOSS.node),
+    ],
+    ids=["heard from after it", "SIGKILL", "SIGSEGV", "freeze", "no memory", "broken device", "of the same node"],
+)
+def test_what_names_its_own_cause_or_was_before_stays_first(own):
+    assert first(LOSS, own) == own
+
+
+def test_a_loss_that_was_seen_at_once_and_a_mere_silence_have_their_moments():
+    assert first(replace(LOSS, clock_error_s=0.0), EXIT) == EXIT
+    assert first(replace(LOSS, clock_error_s=None), EXIT) == EXIT
+    assert first(replace(LOSS, because=Because(Reason.LEASE_EXPIRED)), EXIT) == EXIT
+
+
+def test_a_loss_moves_before_its_consequence_and_no_further():
+    crash = replace(EXIT, node=NodeId("n2"), because=Because(Reason.WORKER_SIGNAL), signal=11, cause=FaultCause.SIGNAL)
+    sooner, later = replace(crash, at=Wall(10.9)), replace(crash, at=Wall(11.1))
+    assert by_cause([EXIT, LOSS, sooner]) == [sooner, LOSS, EXIT]
+    assert by_cause([EXIT, LOSS, later]) == [LOSS, EXIT, later]
+
+
+# --- from what the service hears
+
+
+def late(clock_known: bool = True, spec_=None) -> Desk:
+    """Two nodes run, n2 is a spare; then the service has no time for two seconds."""
+    d = started(Desk(spec_) if spec_ is not None else None, "n2")
+    if clock_known:
+        for node in ("n0", "n1", "n2"):
+            d.beat(node)
+    d.now += 2.0
+    d.late_s = 2.0
+    return d
+
+
+def exits(d: Desk, at: float, **more) -> None:
+    record = ExitRecord(Rank(0), 0, 1, Wall(at), **({"exit_code": 1} | more))
+    d.tell("n0", NodePhase.TEARING_DOWN, 1, exits=(record,))
+
+
+def recovered(d: Desk) -> None:
+    """The service has time again, the loss is settled, and a round closes without the node."""
+    d.late_s = 0.0
+    d.verdict()
+    d.wait(1.5, ("n0", "n2"))
+    d.down("n0")
+    d.wait(d.limits.lease_ttl_s + d.limits.lease_margin_s + d.limits.last_call_s, ("n0", "n2"))
+    assert d.facts_of(f.RestartCharged)
+
+
+def settled(d: Desk) -> tuple[str, Reason, FaultCause, str]:
+    """Who was named first, why, what the restart was charged to, whose offence it is."""
+    cause = d.job.open_incident.first_cause
+    (charged,), (noted,) = d.facts_of(f.RestartCharged), d.facts_of(f.OffenceNoted)
+    return cause.node, cause.because.code, charged.cause, noted.offence.identity.node
+
+
+@pytest.mark.users_row(25)
+@pytest.mark.parametrize("is_exit_first", [True, False])
+def test_a_node_that_died_while_the_service_was_late_is_blamed_charged_and_remembered(is_exit_first):
+    d = late()
+    at = d.wall - 1.0
+    if is_exit_first:
+        exits(d, at)
+        d.close("n1")
+    else:
+        d.close("n1")
+        exits(d, at)
+    recovered(d)
+    assert settled(d) == ("n1", Reason.STREAM_LOST, FaultCause.NODE, "n1")
+
+
+def test_a_rank_that_failed_before_the_lost_node_was_last_heard_from_is_blamed():
+    d = late()
+    exits(d, d.wall - 2.1)
+    d.close("n1")
+    recovered(d)
+    assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")
+
+
+def test_a_beat_that_was_sent_meanwhile_says_that_the_launcher_lived():
+    d = late()
+    d.ask(replace(d.beat_event("n1"), launcher_sent=float(d.wall) - 0.5))
+    exits(d, d.wall - 1.0)
+    d.close("n1")
+    recovered(d)
+    assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")
+
+
+def test_a_rank_that_was_killed_is_blamed_whenever_a_node_is_lost_beside_it():
+    d = late()
+    exits(d, d.wall - 1.0, exit_code=None, signal=9)
+    d.close("n1")
+    recovered(d)
+    assert settled(d) == ("n0", Reason.WORKER_SIGNAL, FaultCause.SIGNAL, "n0")
+
+
+def test_with_time_to_look_a_failure_before_the_end_of_a_stream_stays_first():
+    d = late()
+    d.late_s = 0.0
+    exits(d, d.wall - 0.1)
+    d.close("n1")
+    recovered(d)
+    assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")
+
+
+def test_a_launcher_that_was_told_to_leave_meanwhile_is_the_first_cause():
+    d = late()
+    exits(d, d.wall - 1.0)
+    d.tell("n1", NodePhase.LEAVING, 1, leaving_signal=15)
+    assert d.job.open_incident.first_cause.because.code is Reason.NODE_LEFT
+
+
+def test_a_restart_is_not_charged_to_a_cause_that_has_none_left():
+    d = late(spec_=spec(restarts=RestartRules(by_cause=((FaultCause.NODE, 0),))))
+    exits(d, d.wall - 1.0)
+    d.close("n1")
+    recovered(d)
+    assert settled(d) == ("n1", Reason.STREAM_LOST, FaultCause.EXIT, "n1")
