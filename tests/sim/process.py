@@ -53,6 +53,10 @@ class SimProcess:
     def paused_event(self, for_s: float) -> Any:
         raise NotImplementedError
 
+    def noticed(self, event: Any, late_s: float) -> Any:
+        """What came while the process stood still, as it looks to one that has just begun to look again."""
+        return event
+
     def stepped(self, event: Any, before: Any, step: Step[Any]) -> None:
         raise NotImplementedError
 
@@ -134,7 +138,7 @@ class SimProcess:
         inbox, self._inbox = self._inbox, []
         for event in inbox:
             if self.alive:
-                self.apply(event)
+                self.apply(self.noticed(event, for_s))
         self.arm()
 
     def born(self) -> None:

@@ -77,7 +77,20 @@ class _Disk:
         return known
 
 
-class Service(SimProcess):
+class LateLooker(SimProcess):
+    """What it hears, it stamps when it looks."""
+
+    def stamp(self) -> rm.Stamp:
+        raise NotImplementedError
+
+    def noticed(self, event: Any, late_s: float) -> Any:
+        stamp = replace(self.stamp(), late_s=late_s)
+        if isinstance(event, rm.BeatsReceived):
+            return replace(event, stamp=stamp, beats=tuple(replace(beat, stamp=stamp) for beat in event.beats))
+        return replace(event, stamp=stamp)
+
+
+class Service(LateLooker):
     """The control plane's process, over all its lives; what it journaled outlives each."""
 
     name = "rdzv"
