@@ -31,7 +31,6 @@ def recovery_of(world: World) -> rm.RecoveryRecord:
     return record
 
 
-@pytest.mark.users_row(25)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_node_that_died_while_the_service_stood_still_is_blamed_and_not_its_peers_rank(seed):
     world = training(seed)

@@ -34,7 +34,6 @@ def first(*faults: FaultRecord) -> FaultRecord:
     return one
 
 
-@pytest.mark.users_row(25)
 def test_an_exit_while_a_node_may_have_been_dead_already_does_not_stand_before_its_loss():
     assert first(LOSS, EXIT) == LOSS
     aborted = replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=6, exit_code=None, cause=FaultCause.SIGNAL)
@@ -108,7 +107,6 @@ def settled(d: Desk) -> tuple[str, Reason, FaultCause, str]:
     return cause.node, cause.because.code, charged.cause, noted.offence.identity.node
 
 
-@pytest.mark.users_row(25)
 @pytest.mark.parametrize("is_exit_first", [True, False])
 def test_a_node_that_died_while_the_service_was_late_is_blamed_charged_and_remembered(is_exit_first):
     d = late()
