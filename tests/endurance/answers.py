@@ -51,6 +51,8 @@ class Answered:
     doubled: list[str] = field(default_factory=list)
     highest_generation: int = 0
     most_spent: int = 0
+    """In the newest attempt: a launcher that comes back after the job's end begins another one, with a budget anew."""
+    attempt: int = 0
 
 
 class Asker(threading.Thread):
@@ -140,6 +142,10 @@ class Observer:
             return
         if job.token.generation < known.highest_generation:
             known.lost.append(f"generation {job.token.generation} was told after {known.highest_generation}")
+        if job.token.attempt > known.attempt:
+            known.attempt, known.most_spent = job.token.attempt, 0
+        elif job.token.attempt < known.attempt:
+            known.lost.append(f"attempt {job.token.attempt} was told after {known.attempt}")
         if job.restarts_spent < known.most_spent:
             known.lost.append(f"{job.restarts_spent} restarts spent were told after {known.most_spent}")
         known.highest_generation = max(known.highest_generation, job.token.generation)
