@@ -176,6 +176,12 @@ def test_status_shows_active_nodes_by_rank_first(capsys, state):
     assert out.index("n0") < out.index("n1") < out.index("n2")
 
 
+def test_status_of_a_job_that_has_ended_names_the_generation_that_ran(capsys, state):
+    token = ids_pb2.FencingToken(job_id="digits", generation=8)
+    write_job(state, job(decision=rendezvous_pb2.TerminalDecision(exit_code=0, token=token)))
+    assert "generation 8, cycle 3" in " ".join(told(capsys, "status", "--state-dir", str(state))[1].split())
+
+
 def test_nodes_as_json(capsys, state):
     _, out, _ = told(capsys, "nodes", "--state-dir", str(state), "--json")
     assert {row["node_id"] for row in json.loads(out)} == {"n0", "n1", "n2"}

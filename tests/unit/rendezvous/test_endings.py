@@ -240,3 +240,35 @@ def test_a_member_that_was_clear_before_the_fence_counts_as_confirmed():
     d.verdict()
     d.wait(8.0, ("n1", "n2", "n3"))
     assert d.told("n1") == "RUN 2", "n0 is lost, and n1 had told that it is clear"
+
+
+def standings(d: Desk) -> list[NodeStanding]:
+    return [node.standing for node in job_view(d.state).nodes]
+
+
+def test_a_launcher_that_leaves_when_the_job_has_ended_is_no_loss():
+    d = started(None, "n2")
+    d.finish("n0", "n1")
+    acknowledge(d, "n0", "n1", "n2")
+    d.close("n0")
+    assert standings(d)[0] is NodeStanding.LEFT
+    d.close("n1")
+    d.close("n2")
+    d.wait(20.0)
+    assert standings(d) == [NodeStanding.LEFT] * 3
+    assert "left" in job_view(d.state).nodes[0].because.sentence
+    d.restart_service()
+    assert standings(d) == [NodeStanding.LEFT] * 3
+
+
+def test_a_node_that_was_gone_before_the_end_stays_lost_and_one_that_never_heard_of_it_is_silent():
+    d = started(None, "n2", "n3")
+    d.close("n2")
+    d.wait(20.0, ("n0", "n1", "n3"))
+    d.close("n3")
+    d.wait(0.5, ("n0", "n1"))
+    d.finish("n0", "n1")
+    assert standings(d)[2:] == [NodeStanding.LOST, NodeStanding.SILENT]
+    assert "has not said that it knows" in job_view(d.state).nodes[3].because.sentence
+    d.wait(20.0, ("n0", "n1"))
+    assert standings(d)[2:] == [NodeStanding.LOST] * 2

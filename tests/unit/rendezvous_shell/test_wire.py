@@ -5,13 +5,15 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from resurge_api.common.v1 import ids_pb2
-from resurge_api.rendezvous.v1 import attach_pb2
+from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2
 from resurge_libs.core.reasons import Reason
 from resurge_libs.core.refusals import BadRequest, VersionMismatch
 from resurge_libs.core.time_limits import TimeLimits
 from resurge_libs.rpc.validation import MAX_SENTENCE_CHARACTERS
 from resurge_rendezvous import wire
 from resurge_rendezvous.core.model import MilestoneKind, NodePhase
+from resurge_rendezvous.core.views import NodeStanding
+from resurge_rendezvous.wire_machines import STANDINGS
 
 AT = Timestamp(seconds=1_700_000_000, nanos=250_000_000)
 READY = attach_pb2.NODE_PHASE_READY
@@ -155,3 +157,9 @@ def test_a_beat_gives_its_times_and_a_clock_only_when_it_was_measured():
     assert wire.beat_times_of(measured) == (1_700_000_000.25, -1.5, 0.001)
     with pytest.raises(BadRequest):
         wire.beat_times_of(attach_pb2.Beat(sequence=0))
+
+
+def test_every_standing_of_a_node_can_be_told():
+    names = {standing: rendezvous_pb2.NodeStanding.Name(told) for standing, told in STANDINGS.items()}
+    assert names == {standing: f"NODE_STANDING_{standing}" for standing in NodeStanding}
+    assert len(names) == len(rendezvous_pb2.NodeStanding.values()) - 1, "all but the unspecified one"

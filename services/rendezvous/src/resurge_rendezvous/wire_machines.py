@@ -15,6 +15,7 @@ STANDINGS = {
     NodeStanding.EXCLUDED: rendezvous_pb2.NODE_STANDING_EXCLUDED,
     NodeStanding.LOST: rendezvous_pb2.NODE_STANDING_LOST,
     NodeStanding.SILENT: rendezvous_pb2.NODE_STANDING_SILENT,
+    NodeStanding.LEFT: rendezvous_pb2.NODE_STANDING_LEFT,
 }
 
 

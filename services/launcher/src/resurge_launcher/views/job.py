@@ -21,7 +21,7 @@ def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
     lines = [
         _line("job", f"{spec.job_id or '-'}, attempt {job.token.attempt}"),
         _line("phase", f"{phase}{_why(job.because)}"),
-        _line("generation", f"{job.token.generation}, cycle {job.cycle}"),
+        _line("generation", f"{_generation(job)}, cycle {job.cycle}"),
         _line("nodes", f"{spec.min_nodes} run, {spec.max_nodes - spec.min_nodes} may wait as spares"),
         _line("restarts", restarts_sentence(job)),
     ]
@@ -34,6 +34,11 @@ def job_lines(job: rendezvous_pb2.Job) -> list[Text]:
     if job.HasField("decision"):
         lines.append(_line("end", decision_sentence(job.decision)))
     return lines
+
+
+def _generation(job: rendezvous_pb2.Job) -> int:
+    """The one that runs or comes next; of a job that has ended the last that ran."""
+    return job.decision.token.generation if job.decision.HasField("token") else job.token.generation
 
 
 def decision_sentence(decision: rendezvous_pb2.TerminalDecision) -> str:

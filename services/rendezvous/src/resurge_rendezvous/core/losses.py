@@ -19,9 +19,12 @@ from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import end_if_everyone_left
 from resurge_rendezvous.core.faults import raise_faults
 from resurge_rendezvous.core.goals import member_of_last
-from resurge_rendezvous.core.job import Fenced, Proving, Running
+from resurge_rendezvous.core.job import Ended, Fenced, Proving, Running
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.values import NodePhase
+
+LEFT_AFTER_END = Reason.ACKNOWLEDGED
+"""Why a node's lease is over whose launcher had nothing left to do."""
 
 
 def renewed_lease(d: Draft, held: Lease | None = None, granted_s: float | None = None) -> Lease:
@@ -43,12 +46,21 @@ def _why_lost(d: Draft, seat: Seat) -> Because:
         return seat.doomed
     if seat.leaving is not None and seat.closed_by_peer_at is not None:
         return seat.leaving
+    if _left_after_end(d, seat):
+        return Because(LEFT_AFTER_END, "the job has ended, and its launcher has left")
     if seat.closed_by_peer_at is not None:
         silent_s = d.now - seat.closed_by_peer_at
         return Because(
             Reason.STREAM_LOST, f"{seat.node}: its launcher closed the stream {silent_s:.1f} s ago and is not back"
         )
     return Because(Reason.LEASE_EXPIRED, f"{seat.node} has been silent for its lease of {_lease_s(d, seat):g} s")
+
+
+def _left_after_end(d: Draft, seat: Seat) -> bool:
+    """Whether its launcher closed the stream when the job had ended: no loss, whatever it did not say before."""
+    if not isinstance(d.job.stage, Ended) or seat.closed_by_peer_at is None or seat.silent_since is None:
+        return False
+    return seat.silent_since >= d.job.stage.decision.at
 
 
 def _lease_s(d: Draft, seat: Seat) -> float:

@@ -25,6 +25,7 @@ from resurge_rendezvous.core.job import (
     TerminalDecision,
     Unopened,
 )
+from resurge_rendezvous.core.losses import LEFT_AFTER_END
 from resurge_rendezvous.core.nodes import MachineExclusion, NodeEntry
 from resurge_rendezvous.core.presence import NOTHING_OBSERVED, RdzvState, Seat
 from resurge_rendezvous.core.recoveries import open_record
@@ -52,6 +53,7 @@ class NodeStanding(StrEnum):
     EXCLUDED = "EXCLUDED"
     LOST = "LOST"
     SILENT = "SILENT"
+    LEFT = "LEFT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def node_view(state: RdzvState, entry: NodeEntry, offences: int | None = None) -
     place = seen.members.get(entry.node) if job.running_formation is not None else None
     if place is not None and place.incarnation != entry.incarnation:
         place = None
-    standing, because = _standing(entry, seat, place)
+    standing, because = _after_the_end(state, entry, seat) or _standing(entry, seat, place)
     observed = seat.observed if seat is not None else NOTHING_OBSERVED
     return NodeView(
         node=entry.node,
@@ -186,6 +188,19 @@ def node_view(state: RdzvState, entry: NodeEntry, offences: int | None = None) -
         offences=len(offences_of(job, entry.identity)) if offences is None else offences,
         machine_id=entry.machine_id,
     )
+
+
+def _after_the_end(state: RdzvState, entry: NodeEntry, seat: Seat | None) -> tuple[NodeStanding, Because] | None:
+    """A node whose launcher is gone since its attempt has ended; None for every other one."""
+    if entry.lost is not None:
+        return (NodeStanding.LEFT, entry.lost) if entry.lost.code is LEFT_AFTER_END else None
+    if not isinstance(state.durable.stage, Ended) or entry.exclusion is not None:
+        return None
+    if seat is None or seat.stream is not None:
+        return None
+    if entry.node in state.volatile.unacknowledged:
+        return NodeStanding.SILENT, Because(Reason.STREAM_LOST, "it has not said that it knows of the job's end")
+    return NodeStanding.LEFT, Because(LEFT_AFTER_END, "the job has ended, and its launcher has left")
 
 
 def _standing(entry: NodeEntry, seat: Seat | None, place: Assignment | None) -> tuple[NodeStanding, Because]:

@@ -35,6 +35,7 @@ class NodeStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NODE_STANDING_EXCLUDED: _ClassVar[NodeStanding]
     NODE_STANDING_LOST: _ClassVar[NodeStanding]
     NODE_STANDING_SILENT: _ClassVar[NodeStanding]
+    NODE_STANDING_LEFT: _ClassVar[NodeStanding]
 
 class Activity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -73,6 +74,7 @@ NODE_STANDING_SPARE: NodeStanding
 NODE_STANDING_EXCLUDED: NodeStanding
 NODE_STANDING_LOST: NodeStanding
 NODE_STANDING_SILENT: NodeStanding
+NODE_STANDING_LEFT: NodeStanding
 ACTIVITY_UNSPECIFIED: Activity
 ACTIVITY_WAITING: Activity
 ACTIVITY_RENDEZVOUS: Activity
