@@ -78,6 +78,15 @@ class Job:
         """The worker fails, and the next cycle begins."""
         (self.folder / f"crash-{self.at[0]}").touch()
 
+    @property
+    def exit_code(self) -> int | None:
+        return self._launcher.poll() if self._launcher is not None else None
+
+    def held_back(self, why: str) -> list[str]:
+        """What the launcher itself said on its terminal of lines that wait, less the time."""
+        lines = (self.folder / "launcher.log").read_text(errors="replace").splitlines()
+        return [line.partition(" ")[2] for line in lines if "logs_held_back" in line and why in line]
+
     def said(self) -> str:
         """What the launcher, its sender and its log server said."""
         places = (self.folder / "launcher.log", self.folder / "state" / "log-server" / "control-plane.log")
@@ -161,17 +170,31 @@ def test_a_full_log_disk(job: Job):
     through(job, lambda: fill(job.out) and None, "No space left", lambda: job.disks.remount(job.out, "size=64m"))
 
 
-def test_a_read_only_log_disk(job: Job):
-    """Read-only from before its first file: what has a file open for writing cannot be made read-only."""
+def test_a_log_disk_that_is_read_only_at_the_start_is_refused_with_its_flag(job: Job):
     job.disks.mount(job.out, "size=64m")
     job.disks.remount(job.out, "", MS_RDONLY)
     job.start()
-    wait_until(lambda: "Read-only" in job.said(), LIMIT_S, "its trouble, named")
+    wait_until(lambda: job.exit_code is not None, LIMIT_S, "the refusal")
+    assert job.exit_code == 2
+    assert f"--applog-prefix: {job.out / 'app.log'} cannot be written: " in job.said()
+    assert "Read-only file system" in job.said()
+
+
+def test_a_read_only_log_disk(job: Job):
+    """Put over the other one: a disk on which a file is open for writing cannot be made read-only."""
+    job.start()
     job.trains_on()
+    job.disks.mount(job.out, "size=64m")
+    job.disks.remount(job.out, "", MS_RDONLY)
+    job.crash()
+    wait_until(lambda: len(job.held_back("Read-only")) > 0, LIMIT_S, "its trouble, named on the terminal")
+    job.trains_on(1)
     job.disks.remount(job.out, "size=64m")
-    job.has_line_of_now()
+    job.has_line_of_now(1)
     job.finish()
-    assert job.is_whole()
+    assert job.is_whole(1)
+    told = job.held_back("Read-only")
+    assert len(told) == len(set(told)), "each is said once"
 
 
 def test_a_log_disk_that_vanishes(job: Job):

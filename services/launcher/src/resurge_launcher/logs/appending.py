@@ -15,6 +15,7 @@ from pathlib import Path
 from resurge_launcher.logs import spool
 from resurge_launcher.logs.backlog import Backlog, Piece, SpoolRules
 from resurge_launcher.logs.lifeline import EXIT_LEFT, Lifeline
+from resurge_launcher.logs.trouble import leave
 from resurge_libs.obs import log
 
 PART_BYTES = 1024 * 1024
@@ -96,6 +97,7 @@ class Appender:
         if sentence != self._trouble:
             self._trouble = sentence
             log.event("logs_held_back" if sentence else "logs_going_on", sentence=sentence, spool=str(self._folder))
+            leave(self._folder, sentence)
 
 
 def _append(path: Path, text: bytes) -> None:

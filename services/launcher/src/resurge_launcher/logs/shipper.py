@@ -23,7 +23,7 @@ from pathlib import Path
 import grpc
 
 from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
-from resurge_launcher.logs import spool
+from resurge_launcher.logs import spool, trouble
 from resurge_launcher.logs.appending import Appender
 from resurge_launcher.logs.backlog import Backlog, Piece, Source, SpoolRules
 from resurge_launcher.logs.gathering import Gathering
@@ -238,8 +238,12 @@ class Shipper:
                     continue
                 got_on = self._acknowledged(name, ack) or got_on
         if response.HasField("trouble"):
+            if response.trouble.sentence != self._trouble:
+                trouble.leave(self._folder, response.trouble.sentence)
             self._told_trouble(response.trouble.sentence)
         elif got_on:
+            if self._trouble:
+                trouble.leave(self._folder, "")
             self._told_trouble("")
         if got_on:
             self.lifeline.got_on()

@@ -23,6 +23,8 @@ from resurge_launcher.logs.own_copy import OwnCopy
 from resurge_launcher.logs.places import SPOOL_LIMIT_S, SpoolPlaces
 from resurge_launcher.logs.servers import LogServers
 from resurge_launcher.logs.spool import LOCK_NAME, SpoolNote
+from resurge_launcher.logs.trouble import NAME as TROUBLE_NAME
+from resurge_launcher.logs.trouble import TroubleWatch
 from resurge_launcher.settings import LogPlan, LogWay, RunSettings
 from resurge_libs.obs import log
 
@@ -55,6 +57,7 @@ class LogShipping:
         self._own_copy: OwnCopy | None = None
         self._is_down = False
         self._sender_trouble = ""
+        self._held_back = TroubleWatch(self._folder, self._desk)
 
     @property
     def pids(self) -> set[int]:
@@ -66,6 +69,7 @@ class LogShipping:
         """Take up the spool, and what earlier launchers left in it. Main thread."""
         self._servers.start()
         self._watch = asyncio.get_running_loop().create_task(self._keep_sending())
+        self._held_back.start()
 
     def _take_up(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -176,6 +180,7 @@ class LogShipping:
         if self._watch is not None:
             await asyncio.wait({self._watch}, timeout=max(0.0, give_up_at - loop.time()))
             self._watch.cancel()
+        await self._held_back.stop()
         with contextlib.suppress(OSError):
             left = await self._desk.ask(lambda: list(spool.notes(self._folder)), SPOOL_LIMIT_S)
             _say_what_is_left(self._folder, self._settings.job_id, left)
@@ -198,7 +203,7 @@ class LogShipping:
     def _tidy_up(self) -> None:
         """An empty spool is of no use to anybody."""
         if not list(spool.notes(self._folder)):
-            for name in (spool.CLOSING, LOCK_NAME, SENDER_LOG):
+            for name in (spool.CLOSING, LOCK_NAME, SENDER_LOG, TROUBLE_NAME):
                 (self._folder / name).unlink(missing_ok=True)
             self._folder.rmdir()
 
