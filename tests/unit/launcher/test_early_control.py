@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import select
 import signal
@@ -17,6 +19,7 @@ from resurge_launcher.control_plan import ControlPlan
 from resurge_launcher.control_plane import ControlPlane
 from resurge_launcher.probe import answers
 from resurge_libs.hosting.own_log import LOG_NAME
+from resurge_libs.obs import log
 from resurge_libs.rpc.endpoint import Endpoint
 from resurge_libs.testing import wait_until, wait_until_async
 
@@ -96,13 +99,38 @@ def test_a_launcher_has_its_early_one_serve(plan, early):
         try:
             await asyncio.wait_for(answered.wait(), 40)
             assert plane.pids == {early.pid}
-            log = plan.state_dir / LOG_NAME
-            await wait_until_async(lambda: "host_ready" in log.read_text(), 20, "its log in its place")
+            path = plan.state_dir / LOG_NAME
+            await wait_until_async(lambda: "host_ready" in path.read_text(), 20, "its log in its place")
         finally:
             await plane.stop(end_it=True)
 
     asyncio.run(launched())
     assert has_ended(early.pid)
+
+
+def test_a_journal_that_it_had_to_set_aside_is_told_by_the_launcher_that_started_it(plan, early):
+    plan.state_dir.mkdir(exist_ok=True)
+    (plan.state_dir / "journal.sqlite").write_bytes(b"no database at all" * 500)
+    told = io.StringIO()
+
+    async def launched() -> None:
+        answered = asyncio.Event()
+        plane = ControlPlane(plan, answered.set, pytest.fail, early)
+        plane.start()
+        try:
+            await asyncio.wait_for(answered.wait(), 40)
+            await wait_until_async(lambda: "journal_damaged" in told.getvalue(), 20, "the word of it")
+        finally:
+            await plane.stop(end_it=True)
+
+    log.configure(as_json=True, stream=told)
+    try:
+        asyncio.run(launched())
+    finally:
+        log.configure()
+    (said,) = [line for line in map(json.loads, told.getvalue().splitlines()) if line["event"] == "journal_damaged"]
+    assert f"kept as {plan.state_dir}/journal.sqlite.damaged-1" in said["sentence"]
+    assert "charged to the budget" in said["sentence"] and said["log"] == str(plan.log_path)
 
 
 def test_where_another_serves_it_is_ended(plan, early):

@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from resurge_launcher.claims import AnothersUse, claimant
 from resurge_launcher.control_plan import ControlPlan
+from resurge_launcher.control_words import DAMAGED, journal_damage, last_words
 from resurge_launcher.early_control import EarlyControl
 from resurge_launcher.logs.desk import SpoolDesk
 from resurge_launcher.probe import answers
@@ -49,8 +50,6 @@ STOPPED_LOOKS = 4
 stopped as well. One that a debugger holds is somebody's work and left to it."""
 FAILURES_LIMIT = 4
 """Starts in a row without an answer, before there ever was one, after which it is of no use."""
-LAST_WORDS_BYTES = 16 * 1024
-"""Of the log's end, in which its last line is looked for."""
 
 
 class ControlPlane:
@@ -73,6 +72,8 @@ class ControlPlane:
         self._child: subprocess.Popen[bytes] | None = None
         self._pidfd: int | None = None
         self._answered = False
+        self._log_since: int | None = None
+        """Where what our own child says begins in its log; None once that was looked at."""
         remedy = "Give the state directory room, and make what stands there a file that you may write."
         self._desk = SpoolDesk()
         self._log_outage = Outage("the control plane's log", plan.log_path, remedy)
@@ -191,6 +192,7 @@ class ControlPlane:
     def _started(self, output: BinaryIO) -> int:
         """The pidfd of one that was started, and writes its log there."""
         with output:
+            self._log_since = os.fstat(output.fileno()).st_size
             self._child = self._early.begin(output.fileno())
             if self._child is None:
                 self._child = subprocess.Popen(
@@ -225,6 +227,15 @@ class ControlPlane:
             await asyncio.sleep(ANSWER_POLL_S)
         self._answered = True
         self._on_answer()
+        self._tell_damage()
+
+    def _tell_damage(self) -> None:
+        """Say here as well what the one that was started had to give up; once for each start."""
+        since, self._log_since = self._log_since, None
+        if since is None or not self._plan.has_own_log:
+            return
+        if sentence := journal_damage(self._plan.log_path, since):
+            log.event(DAMAGED, sentence=sentence, log=str(self._plan.log_path))
 
     async def _replace_when_stopped(self, pidfd: int) -> None:
         pid = looks = 0
@@ -261,13 +272,7 @@ class ControlPlane:
         """The last line that the control plane wrote."""
         if not self._plan.has_own_log:
             return f"it could not be started; why is in {self._plan.log_path}"
-        try:
-            with self._plan.log_path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
-                lines = file.read().decode(errors="replace").splitlines()
-        except OSError:
-            lines = []
-        return next((line for line in reversed(lines) if line.strip()), "the control plane could not be started")
+        return last_words(self._plan.log_path) or "the control plane could not be started"
 
 
 class _Early:
