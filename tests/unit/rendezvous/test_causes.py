@@ -168,3 +168,34 @@ def test_a_restart_is_not_charged_to_a_cause_that_has_none_left():
     d.close("n1")
     recovered(d)
     assert settled(d) == ("n1", Reason.STREAM_LOST, FaultCause.EXIT, "n1")
+
+
+def test_policy_is_told_of_a_loss_in_sight_that_would_have_begun_it():
+    d = late()
+    d.close("n1")
+    exits(d, d.wall - 1.0)
+    view = d.asked[0].view
+    assert (view.culprit.node, view.culprit.code, view.cause) == ("n1", Reason.STREAM_LOST, FaultCause.NODE)
+    assert [fault.node for fault in view.faults] == ["n1", "n0"]
+    assert {fault.node for fault in d.job.open_incident.faults} == {"n0"}, "it is no fault yet"
+
+
+def test_a_loss_in_sight_that_began_nothing_is_kept_from_policy():
+    d = late()
+    d.late_s = 0.0
+    d.close("n1")
+    exits(d, d.wall - 1.0)
+    view = d.asked[0].view
+    assert (view.culprit.node, view.cause) == ("n0", FaultCause.EXIT)
+    assert [fault.node for fault in view.faults] == ["n0"]
+
+
+def test_a_launcher_that_comes_back_is_neither_blamed_nor_charged():
+    d = late()
+    d.close("n1")
+    exits(d, d.wall - 1.0)
+    d.late_s = 0.0
+    d.hello("n1")
+    d.verdict()
+    d.down("n0", "n1")
+    assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")

@@ -10,7 +10,7 @@ kernel said that this node is gone, so its peers find it by timeouts, long after
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from signal import SIGABRT, SIGPIPE
 
@@ -70,6 +70,14 @@ def by_cause(faults: Iterable[FaultRecord]) -> list[FaultRecord]:
 def first_cause(faults: Iterable[FaultRecord]) -> FaultRecord:
     """What began a story. Raises IndexError for one without faults."""
     return by_cause(faults)[0]
+
+
+def standing_before(losses: Iterable[FaultRecord], faults: Sequence[FaultRecord]) -> list[FaultRecord]:
+    """Those losses that would stand before all of the faults, the first one first."""
+    ends = [fault for fault in faults if fault.may_follow]
+    first = min(_order(fault, ends) for fault in faults)
+    ordered = sorted(((_order(loss, ends), loss) for loss in losses), key=lambda one: one[0])
+    return [loss for order, loss in ordered if order < first]
 
 
 def _order(fault: FaultRecord, ends: list[FaultRecord]) -> tuple[int, Wall, bool, NodeId, int]:

@@ -20,6 +20,7 @@ from resurge_rendezvous.core.budgets import cause_budget_of
 from resurge_rendezvous.core.capacity import nodes_available
 from resurge_rendezvous.core.causes import FaultRecord, by_cause, first_cause
 from resurge_rendezvous.core.clearing import confirm_members
+from resurge_rendezvous.core.closing import with_losses_in_sight
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.excluding import culprit_view
 from resurge_rendezvous.core.fold import FAULTS_MAX
@@ -178,6 +179,7 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
 
 def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:
     wall = d.stamp.wall
+    faults = with_losses_in_sight(d, formation, faults)
     cause = first_cause(faults).trouble
     return IncidentView(
         job=d.spec.job_id,

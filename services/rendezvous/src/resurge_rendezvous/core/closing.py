@@ -1,0 +1,34 @@
+"""Losses in sight: members whose kernel closed the stream, while their launcher may still come back.
+
+They are no faults yet, and nothing is decided by them alone. But the verdict of a round is asked for before they are
+settled: where such a loss would be what began it all, policy is told so, and not that a peer's rank is to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resurge_libs.core.reasons import Because, Reason
+from resurge_rendezvous.core.causes import FaultRecord, standing_before
+from resurge_rendezvous.core.draft import Draft
+from resurge_rendezvous.core.fold import FAULTS_MAX
+from resurge_rendezvous.core.goals import member_of_last
+from resurge_rendezvous.core.job import Formation
+from resurge_rendezvous.core.presence import Seat
+
+
+def with_losses_in_sight(d: Draft, formation: Formation, faults: Sequence[FaultRecord]) -> tuple[FaultRecord, ...]:
+    """The faults of a round, and the losses in sight that would stand before all of them, as far as there is room."""
+    told = {fault.node for fault in faults if fault.rank is None and fault.generation == formation.generation}
+    closed = [seat for seat in d.seen.seats.values() if seat.closed_by_peer_at is not None and seat.node not in told]
+    in_sight = [loss for seat in closed if (loss := _in_sight(d, seat, formation)) is not None]
+    room = max(0, FAULTS_MAX - len(faults))
+    return (*faults, *standing_before(in_sight, faults)[:room])
+
+
+def _in_sight(d: Draft, seat: Seat, formation: Formation) -> FaultRecord | None:
+    going = seat.leaving is not None or seat.doomed is not None or seat.lease is None
+    if going or seat.silent_since is None or seat.node not in d.seen.unfinished or member_of_last(d.seen, seat) is None:
+        return None
+    because = Because(Reason.STREAM_LOST, f"{seat.node}: its launcher closed the stream and is not back yet")
+    return FaultRecord(seat.node, because, seat.silent_since, formation.generation, seat.unseen_s)
