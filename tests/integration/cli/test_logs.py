@@ -203,7 +203,41 @@ def test_without_a_log_server_the_file_that_the_cycles_record_names_is_read(tmp_
     assert told(capfdbinary, "tail", *at, "--rank", "1")[1] == b"1: b\n1: d\n"
     assert told(capfdbinary, "tail", *at, "--node", "n1")[1] == b"2: c\nno rank\n"
     assert told(capfdbinary, "tail", *at, "--rank", "1", "-n", "1", "--grep", "d")[1] == b"1: d\n"
+    code, out, err = told(capfdbinary, "list", *at)
+    assert code == 0 and b"no log server serves" in err
+    assert [line.split() for line in out.splitlines()] == [
+        [b"attempt", b"1", b"cycle", b"0", b"0", b"lines", b"0", b"bytes", b"%s/gone.log" % bytes(tmp_path)],
+        [b"attempt", b"1", b"cycle", b"1", b"5", b"lines", b"28", b"bytes", bytes(path)],
+    ]
+    assert json.loads(told(capfdbinary, "list", *at, "--json")[1])[1]["lines"] == "5"
+    code, _, err = told(capfdbinary, "tail", *at, "--cycle", "7")
+    assert code == 2 and b"a cycle that has a file: resurge logs list" in err
     code, _, err = told(capfdbinary, "tail", *at, "--cycle", "0")
     assert code == 1 and b"gone.log cannot be read here" in err
     code, _, err = told(capfdbinary, "tail", *at, "-f")
     assert code == 2 and b"needs a log server" in err
+
+
+@pytest.mark.parametrize("command", ["tail", "list"])
+def test_where_no_file_of_a_cycle_was_asked_for_the_ranks_own_logs_are_named(tmp_path, capfdbinary, command):
+    code, _, err = told(capfdbinary, command, "--state-dir", str(tmp_path))
+    assert code == 2 and b"%s/logs" % bytes(tmp_path) in err and b"--ft-per-cycle-applog-prefix" in err
+    logs = tmp_path / "elsewhere" / "job"
+    for cycle in (0, 1):
+        nodes = (NodePlace("n0", "h0", 0, str(logs / f"1-{cycle}"), ""),)
+        record = CycleRecord("job", 1, cycle, cycle + 1, 1_700_000_000.0 + cycle, nodes=nodes)
+        cycle_files.write_record(cycle_files.record_path(tmp_path / "cycles", "job", 1, cycle), record)
+    code, _, err = told(capfdbinary, command, "--state-dir", str(tmp_path))
+    assert code == 2 and b"printed is in %s/1-1." % bytes(logs) in err, err
+    assert b"Without --ft-per-cycle-applog-prefix a cycle has no file" in err and b"grep" not in err
+
+
+def test_the_files_are_listed_where_the_server_that_was_announced_is_dead(tmp_path, capfdbinary):
+    path = tmp_path / "app_cycle0.log"
+    path.write_bytes(b"0: a\n")
+    record = CycleRecord("job", 1, 0, 1, 1_700_000_000.0, nodes=(NodePlace("n0", "h0", 0, "", str(path)),))
+    cycle_files.write_record(cycle_files.record_path(tmp_path / "cycles", "job", 1, 0), record)
+    (tmp_path / "log-server").mkdir()
+    (tmp_path / "log-server" / "control.json").write_text(json.dumps({"endpoint": "127.0.0.1:1"}))
+    code, out, err = told(capfdbinary, "list", "--state-dir", str(tmp_path))
+    assert code == 0 and bytes(path) in out and b"did not answer" in err

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,19 +144,50 @@ def _coloured(text: bytes, rank: int) -> bytes:
 @_place
 @click.option("--json", "is_json", is_flag=True, help="Print the files as JSON.")
 def listed(log_endpoint: str | None, state_dir: str | None, is_json: bool) -> None:
-    """Show every file: how many lines, whether all ranks reached their end, what was given up."""
-    logs = _unary(_log_server(log_endpoint, state_dir), "ListLogs", logs_pb2.ListLogsRequest()).logs
+    """Show every file: how many lines, whether all ranks reached their end, what was given up.
+
+    Without a log server, the files that the records of cycles name; who reached an end is not known then.
+    """
+    logs, is_served = _logs(log_endpoint, state_dir)
     if is_json:
         rows = (json_format.MessageToJson(log, indent=None, preserving_proto_field_name=True) for log in logs)
         click.echo("[" + ",\n ".join(rows) + "]")
         return
     for log in logs:
-        click.echo(_row(log))
+        click.echo(_row(log, is_served))
     if not logs:
         click.echo("No line has come yet.")
 
 
-def _row(log: logs_pb2.Log) -> str:
+def _logs(log_endpoint: str | None, state_dir: str | None) -> tuple[Sequence[logs_pb2.Log], bool]:
+    """The files, and whether a log server told of them; from the records where none is announced or answers."""
+    if log_endpoint is not None:
+        return _served(_endpoint(log_endpoint)), True
+    directory = _directory(state_dir)
+    why = f"no log server serves {directory}"
+    if _is_announced(directory):
+        try:
+            return _served(_log_server(None, str(directory))), True
+        except NoLogServer as problem:
+            why, found = str(problem), log_files.logs_in_files(directory)
+            if not found:
+                raise
+    elif not (found := log_files.logs_in_files(directory)):
+        raise UsageProblem("--log-endpoint", f"is missing, and {why}", log_files.where_to_look(directory))
+    _said(f"{why}; shown are the files that its records of cycles name")
+    return found, False
+
+
+def _served(endpoint: Endpoint) -> Sequence[logs_pb2.Log]:
+    answer: logs_pb2.ListLogsResponse = _unary(endpoint, "ListLogs", logs_pb2.ListLogsRequest())
+    return answer.logs
+
+
+def _is_announced(directory: Path) -> bool:
+    return (directory / LOG_SERVER / CONTROL_NAME).exists()
+
+
+def _row(log: logs_pb2.Log, is_served: bool) -> str:
     if log.kind == logs_pb2.LOG_KIND_LAUNCHER:
         name, state = "launchers", ""
     elif log.kind == logs_pb2.LOG_KIND_OTHER:
@@ -164,7 +195,7 @@ def _row(log: logs_pb2.Log) -> str:
     else:
         name = f"attempt {log.attempt} cycle {log.cycle}"
         missing = ", ".join(str(rank) for rank in log.missing_ranks[:8])
-        state = "complete" if log.sealed else f"ranks {missing} go on" if missing else "open"
+        state = "" if not is_served else "complete" if log.sealed else f"ranks {missing} go on" if missing else "open"
     gap = f"; {log.gap_bytes} bytes in {log.gap_lines} lines were given up" if log.gap_bytes else ""
     return f"{name:<20} {log.lines:>10} lines {log.bytes:>12} bytes  {state}{gap}  {log.path}"
 
@@ -244,16 +275,14 @@ def _log_server(written: str | None, state_dir: str | None) -> Endpoint:
     try:
         return values.endpoint(str(json.loads(announced.read_text(encoding="utf-8"))["endpoint"]))
     except (OSError, ValueError, KeyError, TypeError):
-        right = (
-            "Name it with --log-endpoint; when it has ended, read the file of the cycle itself: less, grep '^ *3: '."
-        )
+        right = log_files.where_to_look(directory)
         raise UsageProblem("--log-endpoint", f"is missing, and no log server serves {directory}", right) from None
 
 
 def _without_server(state_dir: str | None, wanted: dict[str, Any]) -> CycleRecord | None:
     """The record of the cycle whose file is to be read itself; None where a log server is announced, or no file."""
     directory = _directory(state_dir)
-    if (directory / LOG_SERVER / CONTROL_NAME).exists():
+    if _is_announced(directory):
         return None
     return log_files.record_with_file(directory, wanted["attempt"], wanted["cycle"])
 
