@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from resurge_libs.core.instant import Instant
+from resurge_libs.core.instant import Instant, Wall
+from resurge_libs.core.time_limits import TimeLimits
+from resurge_libs.engine.real import RealEntropy, RealIds
 from resurge_rendezvous.attention import PULSE_S, SETTLE_S, Attention
+from resurge_rendezvous.desk import Desk
+from resurge_rendezvous.settings import RendezvousSettings
 
 
 def looked(*at: float) -> Attention:
@@ -36,3 +42,52 @@ def test_what_was_in_the_sockets_may_come_up_a_moment_after_the_late_pulse():
 def test_a_process_that_is_always_late_does_not_add_its_gaps_up():
     attention = looked(*(10.0 + 0.3 * n for n in range(100)))
     assert attention.late_s(Instant(10.0 + 0.3 * 99)) <= 2 * 0.3 + SETTLE_S
+
+
+class FixedClock:
+    """Both kinds of time, as a test sets them."""
+
+    def __init__(self) -> None:
+        self.now = 10.0
+
+    def monotonic(self) -> Instant:
+        return Instant(self.now)
+
+    def wall(self) -> Wall:
+        return Wall(1_000.0 + self.now)
+
+
+def test_each_event_is_stamped_with_how_late_it_may_be_noticed():
+    clock = FixedClock()
+    desk = Desk(RendezvousSettings(), TimeLimits(), clock, RealEntropy(), RealIds())
+
+    async def stamps() -> tuple[float, float]:
+        desk.attention.begin(clock)
+        prompt = desk.stamp().late_s
+        clock.now += 2.0  # no pulse came: the loop had no time
+        late = desk.stamp().late_s
+        desk.attention.end()
+        return prompt, late
+
+    assert asyncio.run(stamps()) == (0.0, pytest.approx(2.0))
+
+
+def test_the_pulse_goes_on_by_itself():
+    class Looks(Attention):
+        count = 0
+
+        def looked(self, now: Instant) -> None:
+            super().looked(now)
+            self.count += 1
+            if self.count == 3:
+                done.set()
+
+    async def pulses() -> int:
+        attention = Looks()
+        attention.begin(FixedClock())
+        await asyncio.wait_for(done.wait(), 30.0)
+        attention.end()
+        return attention.count
+
+    done = asyncio.Event()
+    assert asyncio.run(pulses()) >= 3

@@ -9,6 +9,8 @@ The rules, in prose:
   verdict of a round decides; without policy the default does.
 - The next round closes when the verdict is there, the backoff is over, every node of the old generation has confirmed
   its teardown or lost its lease, the lost ones cannot run on unseen, and enough nodes are ready.
+- The earliest fault began the story. Of a launcher that is gone only an interval is known where the service had no time
+  to look: the end of a rank elsewhere that may be of it, and lies within, does not stand before it (causes.py).
 - A recovery is over when every rank has committed a step. A fault before that is a further round of the same incident,
   and each closed round is charged to the budget once.
 - The job has succeeded when every member has finished. The first terminal decision stays, and everybody is told until
