@@ -42,7 +42,7 @@ if ! "$py" -m pip --version >/dev/null 2>&1; then # none yet, or one that an int
 fi
 [ -x "$venv/bin/uv" ] || "$py" -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 
-echo "setup: installing into $venv"
+echo "setup: installing into $venv; the first time takes some minutes, most of them for torch's download"
 install -r requirements-dev.txt \
     -e libs/api -e libs/common -e services/rendezvous -e services/restart_policy -e services/launcher \
     -e services/log_aggregator -e services/host -e worker_sdk

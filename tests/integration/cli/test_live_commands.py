@@ -10,7 +10,7 @@ import pytest
 
 from resurge_api.common.v1 import ids_pb2
 from resurge_api.policy.v1 import policy_pb2, policy_pb2_grpc
-from resurge_api.rendezvous.v1 import attach_pb2, rendezvous_pb2, rendezvous_pb2_grpc
+from resurge_api.rendezvous.v1 import attach_pb2, drain_pb2, rendezvous_pb2, rendezvous_pb2_grpc
 from resurge_launcher.cli import main
 from resurge_libs.rpc.records import append_recovery
 from tests.recovery_sample import all_three
@@ -20,9 +20,12 @@ class Rendezvous(rendezvous_pb2_grpc.RendezvousServiceServicer):
     def __init__(self):
         self.asked = []
         self.earlier = 0
+        self.phase = rendezvous_pb2.JOB_PHASE_RUNNING
 
     def GetJob(self, request, context):
-        return rendezvous_pb2.GetJobResponse(job=rendezvous_pb2.Job(spec=attach_pb2.JobSpec(job_id="live")))
+        return rendezvous_pb2.GetJobResponse(
+            job=rendezvous_pb2.Job(spec=attach_pb2.JobSpec(job_id="live"), phase=self.phase)
+        )
 
     def ListRecoveries(self, request, context):
         return rendezvous_pb2.ListRecoveriesResponse(recoveries=all_three()[self.earlier :], earlier=self.earlier)
@@ -42,6 +45,9 @@ class Rendezvous(rendezvous_pb2_grpc.RendezvousServiceServicer):
         self.asked.append(request)
         decision = rendezvous_pb2.TerminalDecision(because=ids_pb2.Because(code="SHUTDOWN_REQUESTED", sentence="bye"))
         return rendezvous_pb2.RequestShutdownResponse(decision=decision)
+
+    def Drain(self, request, context):
+        return drain_pb2.DrainResponse(because=ids_pb2.Because(code="DRAINED", sentence="ranks save"))
 
 
 class Policy(policy_pb2_grpc.RestartPolicyServiceServicer):
@@ -116,3 +122,13 @@ def test_a_refusal_is_one_line_and_ends_with_1(capsys, tmp_path, service):
     assert code == 1
     assert "no such node" in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("order", ["shutdown", "drain"])
+def test_an_order_to_a_job_that_is_over_says_that_it_did_nothing(capsys, tmp_path, service, order):
+    nothing = "The job had ended already, and nothing was done: "
+    code, out, _ = told(capsys, tmp_path, order)
+    assert code == 0 and nothing not in out
+    service.phase = rendezvous_pb2.JOB_PHASE_ENDED
+    code, out, _ = told(capsys, tmp_path, order)
+    assert code == 0 and out.startswith(nothing)

@@ -65,6 +65,13 @@ def test_tail_chooses_ranks_lines_and_patterns(served, capfdbinary):
     assert told(capfdbinary, "tail", *at, "--since", "1h", "--node", "n0", "--rank", "1")[1] == b"1: error: x\n"
 
 
+def test_tail_says_of_a_rank_that_it_has_no_line(served, capfdbinary):
+    _, endpoint = served
+    code, out, err = told(capfdbinary, "tail", "--log-endpoint", endpoint, "--rank", "9", "--rank", "1")
+    assert (code, out) == (1, b"1: error: x\n") and b"no line of rank 9 is there: this cycle has no such rank" in err
+    assert told(capfdbinary, "tail", "--log-endpoint", endpoint, "--rank", "9", "--since", "1h")[:2] == (0, b"")
+
+
 def test_list_says_that_the_cycle_is_complete(served, capfdbinary):
     _, endpoint = served
     code, out, _ = told(capfdbinary, "list", "--log-endpoint", endpoint)

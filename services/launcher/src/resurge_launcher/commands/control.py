@@ -154,6 +154,12 @@ def job_at(place: Place) -> rendezvous_pb2.Job:
     )
 
 
+def has_ended(place: Place) -> bool:
+    """Whether the control plane says that the job is over: an order does nothing then. Raises as `ask` does."""
+    job = ask(place, "GetJob", rendezvous_pb2.GetJobRequest()).job
+    return bool(job.phase == rendezvous_pb2.JOB_PHASE_ENDED)
+
+
 def recoveries_at(place: Place) -> list[rendezvous_pb2.Recovery]:
     """All recovery records that are kept, oldest first; says how many are not."""
 

@@ -8,7 +8,7 @@ import click
 
 from resurge_api.rendezvous.v1 import drain_pb2
 from resurge_launcher.commands import values
-from resurge_launcher.commands.control import ask, find_place, place_options
+from resurge_launcher.commands.control import ask, find_place, has_ended, place_options
 from resurge_launcher.usage import UsageProblem
 
 
@@ -28,5 +28,7 @@ def command(node: str | None, endpoint: str | None, state_dir: str | None, grace
             request.grace.FromNanoseconds(round(values.seconds(grace) * 1e9))
         except values.Wrong as wrong:
             raise UsageProblem("--grace", wrong.problem, wrong.right) from None
-    because = ask(find_place(endpoint, state_dir), "Drain", request).because
-    click.echo(f"{because.code}: {because.sentence}" if because.sentence else because.code)
+    place = find_place(endpoint, state_dir)
+    before = "The job had ended already, and nothing was done: " if has_ended(place) else ""
+    because = ask(place, "Drain", request).because
+    click.echo(before + (f"{because.code}: {because.sentence}" if because.sentence else because.code))

@@ -69,7 +69,9 @@ def tail(log_endpoint: str | None, state_dir: str | None, **wanted: Any) -> None
         parts = Follower(request, lambda: _log_server(log_endpoint, state_dir), _stream, _said).parts()
     else:
         parts = _once(log_endpoint, state_dir, request, wanted)
+    missing = set(wanted["ranks"])
     for rank, text in parts:
+        missing.discard(rank)
         if pattern is not None:
             text = b"".join(line for line in text.splitlines(keepends=True) if pattern.search(line))
         if text:
@@ -77,6 +79,15 @@ def tail(log_endpoint: str | None, state_dir: str | None, **wanted: Any) -> None
             if record is None:
                 out.flush()
     out.flush()
+    _say_who_missing(sorted(missing), wanted)
+
+
+def _say_who_missing(ranks: list[int], wanted: dict[str, Any]) -> None:
+    """Refuse ranks that were asked for and have no line at all, where nothing else was asked of the lines."""
+    if ranks and not (wanted["since"] or wanted["nodes"] or wanted["lines"]):
+        names = ", ".join(str(rank) for rank in ranks[:16])
+        of = f"cycle {wanted['cycle']}" if wanted["cycle"] is not None else "this cycle"
+        raise CommandFailed(f"no line of rank {names} is there: {of} has no such rank, or it printed nothing")
 
 
 def _said(sentence: str) -> None:

@@ -7,7 +7,7 @@ import uuid
 import click
 
 from resurge_api.rendezvous.v1 import rendezvous_pb2
-from resurge_launcher.commands.control import ask, find_place, place_options
+from resurge_launcher.commands.control import ask, find_place, has_ended, place_options
 from resurge_launcher.views.job import decision_sentence
 
 
@@ -17,5 +17,7 @@ from resurge_launcher.views.job import decision_sentence
 def command(endpoint: str | None, state_dir: str | None, reason: str) -> None:
     """End the job: workers are drained, and every launcher exits with the job's code."""
     request = rendezvous_pb2.RequestShutdownRequest(request_id=str(uuid.uuid4()), reason=reason)
-    decision = ask(find_place(endpoint, state_dir), "RequestShutdown", request).decision
-    click.echo(decision_sentence(decision))
+    place = find_place(endpoint, state_dir)
+    before = "The job had ended already, and nothing was done: " if has_ended(place) else ""
+    decision = ask(place, "RequestShutdown", request).decision
+    click.echo(before + decision_sentence(decision))
