@@ -182,6 +182,10 @@ def test_status_of_a_job_that_has_ended_names_the_generation_that_ran(capsys, st
     assert "generation 8, cycle 3" in " ".join(told(capsys, "status", "--state-dir", str(state))[1].split())
 
 
+def test_a_phase_that_nobody_tells_any_more_is_a_dash(capsys, state):
+    assert "unspecified" not in told(capsys, "nodes", "--state-dir", str(state))[1]
+
+
 def test_nodes_as_json(capsys, state):
     _, out, _ = told(capsys, "nodes", "--state-dir", str(state), "--json")
     assert {row["node_id"] for row in json.loads(out)} == {"n0", "n1", "n2"}

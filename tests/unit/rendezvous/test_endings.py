@@ -259,6 +259,7 @@ def test_a_launcher_that_leaves_when_the_job_has_ended_is_no_loss():
     assert "left" in job_view(d.state).nodes[0].because.sentence
     d.restart_service()
     assert standings(d) == [NodeStanding.LEFT] * 3
+    assert [node.generation for node in job_view(d.state).nodes] == [1, 1, 0], "n2 was a spare"
 
 
 def test_a_node_that_was_gone_before_the_end_stays_lost_and_one_that_never_heard_of_it_is_silent():

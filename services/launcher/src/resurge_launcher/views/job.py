@@ -93,7 +93,7 @@ def nodes_table(nodes: Sequence[rendezvous_pb2.Node]) -> Table:
             node.node_id,
             node.host,
             Text(standing, style=_STYLE_OF_STANDING.get(standing, "")),
-            _word(attach_pb2.NodePhase.Name(node.phase), "NODE_PHASE_"),
+            _word(attach_pb2.NodePhase.Name(node.phase), "NODE_PHASE_") if node.phase else "-",
             str(node.generation or "-"),
             _ranks(node),
         ]

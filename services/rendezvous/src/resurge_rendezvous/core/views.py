@@ -177,7 +177,7 @@ def node_view(state: RdzvState, entry: NodeEntry, offences: int | None = None) -
         host=entry.host,
         standing=standing,
         phase=observed.phase,
-        generation=observed.generation,
+        generation=_last_run(state, entry) if standing is NodeStanding.LEFT else observed.generation,
         group_rank=place.group_rank if place is not None else None,
         base_rank=place.base_rank if place is not None else None,
         local_world_size=entry.local_world_size,
@@ -188,6 +188,13 @@ def node_view(state: RdzvState, entry: NodeEntry, offences: int | None = None) -
         offences=len(offences_of(job, entry.identity)) if offences is None else offences,
         machine_id=entry.machine_id,
     )
+
+
+def _last_run(state: RdzvState, entry: NodeEntry) -> Generation:
+    """The last generation, of a node that was in it; 0 of another one."""
+    place, formation = state.volatile.members.get(entry.node), state.durable.last_formation
+    was_member = place is not None and place.incarnation == entry.incarnation
+    return formation.generation if was_member and formation is not None else Generation(0)
 
 
 def _after_the_end(state: RdzvState, entry: NodeEntry, seat: Seat | None) -> tuple[NodeStanding, Because] | None:
