@@ -7,16 +7,15 @@ one before; and what reached its sockets meanwhile takes a moment to be read, in
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from resurge_libs.core.instant import Instant
 from resurge_libs.engine.ports import Clock
 
-PULSE_S = 0.1
-LATE_S = 0.05
+PULSE_S = 0.05
+LATE_S = 0.03
 """A pulse that comes later than this after its time tells of a gap."""
 SETTLE_S = 0.5
-"""So long after a gap, what is noticed may still have happened in it."""
+"""So long after a gap, but no longer than the gap was, what is noticed may still have happened in it."""
 
 
 class Attention:
@@ -24,7 +23,8 @@ class Attention:
 
     def __init__(self) -> None:
         self._last: Instant | None = None
-        self._gaps: deque[tuple[Instant, Instant]] = deque()
+        self._gaps: list[tuple[Instant, float]] = []
+        """When each began, and until when it counts."""
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, clock: Clock) -> None:
@@ -41,14 +41,14 @@ class Attention:
     def looked(self, now: Instant) -> None:
         """A pulse."""
         if self._is_overdue(now) and self._last is not None:
-            self._gaps.append((self._last, now))
-        while self._gaps and self._gaps[0][1] < now - SETTLE_S:
-            self._gaps.popleft()
+            self._gaps.append((self._last, now + min(SETTLE_S, now - self._last)))
+        if self._gaps:
+            self._gaps = [(begun, until) for begun, until in self._gaps if until >= now]
         self._last = now
 
     def late_s(self, now: Instant) -> float:
         """For how long before now something that is noticed now may have been so; 0 where it was looked for."""
-        since = [begun for begun, ended in self._gaps if ended >= now - SETTLE_S]
+        since = [begun for begun, until in self._gaps if until >= now]
         if self._is_overdue(now) and self._last is not None:
             since.append(self._last)
         return now - min(since, default=now)
