@@ -40,6 +40,24 @@ def test_the_truth_is_always_within_the_error():
         assert known.error_s <= news.error_s + 1e-12, "together they never say less than the newest alone"
 
 
+def test_clocks_that_may_agree_are_told_to_agree():
+    slow = narrowed(None, beat(10.0, 0.001, 0.040, ahead_s=0.0))
+    assert abs(slow.offset_s) > 0.015, "the middle of what one slow beat leaves possible"
+    told = slow.simplest()
+    assert told.offset_s == 0.0 and told.error_s <= 2 * slow.error_s
+
+
+def test_what_is_told_holds_the_truth():
+    chance = random.Random(9)
+    for ahead_s in (0.0, 0.004, -0.03, TRUE_S):
+        known = None
+        for number in range(200):
+            known = narrowed(known, beat(2.0 * number, chance.expovariate(500), chance.expovariate(100), ahead_s))
+            told = known.simplest()
+            assert abs(told.offset_s - ahead_s) <= told.error_s + 1e-9
+        assert abs(told.offset_s - ahead_s) < 0.002, "quick beats tell even a small offset"
+
+
 def test_a_clock_that_was_set_is_believed_at_once():
     known = narrowed(None, beat(10.0, 0.001, 0.001))
     assert narrowed(known, beat(12.0, 0.001, 0.001, TRUE_S - 60)) == beat(12.0, 0.001, 0.001, TRUE_S - 60)

@@ -243,8 +243,9 @@ class ControlStream:
             beat.sequence = self._sequence
             beat.sent.CopyFrom(self._times.stamp(Instant(time.monotonic())))
             if self._offset is not None:
-                beat.clock_offset.CopyFrom(duration(self._offset.offset_s))
-                beat.clock_error.CopyFrom(duration(self._offset.error_s))
+                told = self._offset.simplest()
+                beat.clock_offset.CopyFrom(duration(told.offset_s))
+                beat.clock_error.CopyFrom(duration(told.error_s))
         return request
 
     # ------------------------------------------------------------------------------------------------- receiving
