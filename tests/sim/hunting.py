@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sim import guards_launcher, guards_policy, guards_rendezvous, script, shrink
+from tests.sim import guards_causes, guards_launcher, guards_policy, guards_rendezvous, script, shrink
 from tests.sim.edits import Edit, plain
 from tests.sim.guards import Mutant
 from tests.sim.mutants import MUTANTS, mutated
@@ -29,7 +29,18 @@ RENDEZVOUS_TESTS = (
     *(
         f"tests/unit/rendezvous/test_{name}.py"
         for name in (
-            *("asked", "attempts", "budgets", "drains", "endings", "exclusion", "hello", "incidents", "leases"),
+            *(
+                "asked",
+                "attempts",
+                "budgets",
+                "causes",
+                "drains",
+                "endings",
+                "exclusion",
+                "hello",
+                "incidents",
+                "leases",
+            ),
             *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
         )
     ),
@@ -57,7 +68,12 @@ VARIABLE = "RESURGE_MUTANT"
 """Names the fault that tests/conftest.py puts into the cores of a run of pytest."""
 TESTS_LIMIT_S = 1_200.0
 
-EDITS: tuple[Edit, ...] = (*guards_rendezvous.GUARDS, *guards_launcher.GUARDS, *guards_policy.GUARDS)
+EDITS: tuple[Edit, ...] = (
+    *guards_rendezvous.GUARDS,
+    *guards_causes.GUARDS,
+    *guards_launcher.GUARDS,
+    *guards_policy.GUARDS,
+)
 ALL: tuple[Mutant | Edit, ...] = (*MUTANTS, *EDITS)
 
 

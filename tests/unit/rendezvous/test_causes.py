@@ -12,7 +12,7 @@ from resurge_libs.core.ids import Generation, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.causes import FaultRecord, by_cause
+from resurge_rendezvous.core.causes import FaultRecord, by_cause, standing_before
 from resurge_rendezvous.core.model import ExitRecord, NodePhase
 from tests.unit.rendezvous.desk import Desk, spec, started
 
@@ -38,6 +38,7 @@ def test_an_exit_while_a_node_may_have_been_dead_already_does_not_stand_before_i
     assert first(LOSS, EXIT) == LOSS
     aborted = replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=6, exit_code=None, cause=FaultCause.SIGNAL)
     assert first(LOSS, aborted) == LOSS
+    assert first(LOSS, replace(EXIT, because=Because(Reason.WORKER_CRASHED), exit_code=None)) == LOSS
     assert first(LOSS, EXIT, replace(EXIT, at=Wall(10.5), rank=Rank(1))) == LOSS
 
 
@@ -50,9 +51,14 @@ def test_an_exit_while_a_node_may_have_been_dead_already_does_not_stand_before_i
         replace(EXIT, because=Because(Reason.WORKER_STOPPED), exit_code=None, cause=FaultCause.HANG),
         replace(EXIT, cause=FaultCause.OOM),
         replace(EXIT, cause=FaultCause.HARDWARE),
+        replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=6, exit_code=None, cause=FaultCause.HARDWARE),
         replace(EXIT, node=LOSS.node),
+        replace(LOSS, because=Because(Reason.STREAM_LOST), at=Wall(11.0), node=NodeId("n0"), clock_error_s=0.0),
     ],
-    ids=["heard from after it", "SIGKILL", "SIGSEGV", "freeze", "no memory", "broken device", "of the same node"],
+    ids=[
+        *("heard from after it", "SIGKILL", "SIGSEGV", "freeze", "no memory", "broken device", "abort of a device"),
+        *("of the same node", "an earlier loss"),
+    ],
 )
 def test_what_names_its_own_cause_or_was_before_stays_first(own):
     assert first(LOSS, own) == own
@@ -69,6 +75,33 @@ def test_a_loss_moves_before_its_consequence_and_no_further():
     sooner, later = replace(crash, at=Wall(10.9)), replace(crash, at=Wall(11.1))
     assert by_cause([EXIT, LOSS, sooner]) == [sooner, LOSS, EXIT]
     assert by_cause([EXIT, LOSS, later]) == [LOSS, EXIT, later]
+
+
+def test_the_end_of_a_rank_is_one_moment_however_unsure_its_clock_is():
+    other = replace(EXIT, node=NodeId("n1"), rank=Rank(1), at=Wall(11.5))
+    assert first(replace(EXIT, at=Wall(12.0), clock_error_s=1.0), other) == other
+
+
+def test_the_loss_of_a_later_generation_is_no_cause_of_an_earlier_end():
+    assert first(replace(LOSS, generation=Generation(2)), EXIT) == EXIT
+
+
+def test_an_end_after_a_loss_does_not_move_it():
+    crash = replace(EXIT, node=NodeId("n2"), because=Because(Reason.WORKER_SIGNAL), signal=11, at=Wall(12.5))
+    late = replace(EXIT, at=Wall(13.0))
+    assert by_cause([late, crash, LOSS]) == [LOSS, crash, late]
+
+
+def test_of_ends_at_one_moment_the_lowest_rank_is_first():
+    assert first(replace(EXIT, rank=Rank(1)), EXIT) == EXIT
+
+
+def test_losses_that_would_stand_before_are_told_the_first_one_first():
+    sooner = replace(LOSS, node=NodeId("n2"), at=Wall(10.2), clock_error_s=0.0)
+    later = replace(LOSS, at=Wall(10.5), clock_error_s=0.0)
+    assert standing_before([later, sooner], [EXIT]) == [sooner, later]
+    killed = replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=9, exit_code=None)
+    assert standing_before([LOSS], [killed]) == []
 
 
 # --- from what the service hears
@@ -138,6 +171,27 @@ def test_a_beat_that_was_sent_meanwhile_says_that_the_launcher_lived():
     assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")
 
 
+def test_a_beat_counts_by_the_service_s_clock_and_as_early_as_it_may_have_been_sent():
+    for offset_s, error_s, sent_s, culprit in ((100.0, 0.0, 0.5, "n0"), (0.0, 0.6, 0.5, "n1"), (0.0, 0.4, 0.5, "n0")):
+        d = late()
+        sent = float(d.wall) - offset_s - sent_s
+        d.ask(replace(d.beat_event("n1"), launcher_sent=sent, clock_offset_s=offset_s, clock_error_s=error_s))
+        exits(d, d.wall - 1.0)
+        d.close("n1")
+        d.wait(1.5, ("n0",))
+        assert d.job.open_incident.first_cause.node == culprit
+
+
+def test_a_beat_from_the_future_leaves_no_time_that_was_unseen():
+    d = late()
+    d.ask(replace(d.beat_event("n1"), launcher_sent=float(d.wall) + 1.0))
+    d.close("n1")
+    d.late_s = 0.0
+    d.wait(d.limits.stream_loss_limit_s + 0.1, ("n0",))
+    (lost,) = d.job.open_incident.faults
+    assert (lost.node, lost.clock_error_s) == ("n1", 0.0)
+
+
 def test_a_rank_that_was_killed_is_blamed_whenever_a_node_is_lost_beside_it():
     d = late()
     exits(d, d.wall - 1.0, exit_code=None, signal=9)
@@ -168,34 +222,3 @@ def test_a_restart_is_not_charged_to_a_cause_that_has_none_left():
     d.close("n1")
     recovered(d)
     assert settled(d) == ("n1", Reason.STREAM_LOST, FaultCause.EXIT, "n1")
-
-
-def test_policy_is_told_of_a_loss_in_sight_that_would_have_begun_it():
-    d = late()
-    d.close("n1")
-    exits(d, d.wall - 1.0)
-    view = d.asked[0].view
-    assert (view.culprit.node, view.culprit.code, view.cause) == ("n1", Reason.STREAM_LOST, FaultCause.NODE)
-    assert [fault.node for fault in view.faults] == ["n1", "n0"]
-    assert {fault.node for fault in d.job.open_incident.faults} == {"n0"}, "it is no fault yet"
-
-
-def test_a_loss_in_sight_that_began_nothing_is_kept_from_policy():
-    d = late()
-    d.late_s = 0.0
-    d.close("n1")
-    exits(d, d.wall - 1.0)
-    view = d.asked[0].view
-    assert (view.culprit.node, view.cause) == ("n0", FaultCause.EXIT)
-    assert [fault.node for fault in view.faults] == ["n0"]
-
-
-def test_a_launcher_that_comes_back_is_neither_blamed_nor_charged():
-    d = late()
-    d.close("n1")
-    exits(d, d.wall - 1.0)
-    d.late_s = 0.0
-    d.hello("n1")
-    d.verdict()
-    d.down("n0", "n1")
-    assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")

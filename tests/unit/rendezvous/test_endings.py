@@ -273,3 +273,12 @@ def test_a_node_that_was_gone_before_the_end_stays_lost_and_one_that_never_heard
     assert "has not said that it knows" in job_view(d.state).nodes[3].because.sentence
     d.wait(20.0, ("n0", "n1"))
     assert standings(d)[2:] == [NodeStanding.LOST] * 2
+
+
+def test_a_launcher_that_falls_silent_after_the_end_has_not_left():
+    d = started(None, "n2")
+    d.finish("n0", "n1")
+    acknowledge(d, "n0", "n1")
+    d.close("n2", by_peer=False)
+    d.wait(20.0, ("n0", "n1"))
+    assert d.job.nodes.get("n2").lost.code is Reason.LEASE_EXPIRED

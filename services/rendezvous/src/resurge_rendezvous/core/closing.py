@@ -18,12 +18,14 @@ from resurge_rendezvous.core.presence import Seat
 
 
 def with_losses_in_sight(d: Draft, formation: Formation, faults: Sequence[FaultRecord]) -> tuple[FaultRecord, ...]:
-    """The faults of a round, and the losses in sight that would stand before all of them, as far as there is room."""
-    told = {fault.node for fault in faults if fault.rank is None and fault.generation == formation.generation}
+    """The faults of an incident, and the losses in sight that would stand before all of its present round, as far as
+    there is room."""
+    of_round = [fault for fault in faults if fault.generation == formation.generation]
+    told = {fault.node for fault in of_round if fault.rank is None}
     closed = [seat for seat in d.seen.seats.values() if seat.closed_by_peer_at is not None and seat.node not in told]
     in_sight = [loss for seat in closed if (loss := _in_sight(d, seat, formation)) is not None]
     room = max(0, FAULTS_MAX - len(faults))
-    return (*faults, *standing_before(in_sight, faults)[:room])
+    return (*faults, *standing_before(in_sight, of_round)[:room])
 
 
 def _in_sight(d: Draft, seat: Seat, formation: Formation) -> FaultRecord | None:
