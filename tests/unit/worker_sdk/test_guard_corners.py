@@ -1,5 +1,6 @@
 """Corners of the guards that only a mutant would find: each of these lines was once the last one that told."""
 
+import math
 import os
 import socket
 import subprocess
@@ -169,11 +170,12 @@ def test_a_fresh_ear_is_deaf_and_begins_without_a_launcher(monkeypatch):
 
 
 def test_a_group_is_told_of_the_end_of_a_guard_that_could_not_be_entered(monkeypatch):
-    def no_thread(at_s, call):
+    def no_thread():
         raise RuntimeError("can't start new thread")
 
     group = Told()
-    monkeypatch.setattr(deadlines.TIMER, "arm", no_thread)
+    monkeypatch.setattr(deadlines.TIMER, "wake", no_thread)
+    monkeypatch.setattr(deadlines.TIMER, "wakes_at_s", math.inf)
     with pytest.raises(RuntimeError, match="new thread"):
         resurge.deadline(LONG_S, group).__enter__()
     assert group.left == group.entered != []

@@ -12,6 +12,7 @@ import pytest
 
 import resurge
 from resurge.guards import Outcome, stand_down_all
+from resurge.guards.deadlines import ARMED
 from resurge.guards.timer import Timer
 from tests.unit.worker_sdk.abort_fakes import WAIT_S, Group, eventually
 
@@ -129,32 +130,35 @@ def test_importing_starts_nothing_and_brings_no_heavy_module(what):
     assert done.stdout.strip() == "[] 1"
 
 
+class Due:
+    """Something that a timer calls."""
+
+    def __init__(self, timer, due_s, expire):
+        self.due_s, self.expire = due_s, expire
+        timer.registries[:] = timer.registries or [set()]
+        with timer.lock:
+            timer.registries[0].add(self)
+            if due_s < timer.wakes_at_s:
+                timer.wake()
+
+
 def test_calls_come_in_the_order_of_their_instants():
     timer, seen, last = Timer(), [], threading.Event()
     now = time.monotonic()
-    timer.arm(now + 0.06, last.set)
-    timer.arm(now + 0.04, lambda: seen.append("later"))
-    timer.arm(now + 0.02, lambda: seen.append("sooner"))
-    timer.arm(now - 1.0, lambda: seen.append("past"))
+    Due(timer, now + 0.06, last.set)
+    Due(timer, now + 0.04, lambda: seen.append("later"))
+    Due(timer, now + 0.02, lambda: seen.append("sooner"))
+    Due(timer, now - 1.0, lambda: seen.append("past"))
     assert last.wait(WAIT_S)
     assert seen == ["past", "sooner", "later"]
 
 
-def test_what_was_taken_back_is_not_called_and_does_not_stay():
-    timer = Timer()
-    for _ in range(5000):
-        timer.arm(time.monotonic() + LONG_S, pytest.fail).cancel()
-    assert len(timer) < 1000
-    ended = threading.Event()
-    timer.arm(time.monotonic(), ended.set)
-    assert ended.wait(WAIT_S)
-
-
 def test_an_instant_earlier_than_all_others_wakes_the_thread():
     timer, ended = Timer(), threading.Event()
-    timer.arm(time.monotonic() + LONG_S, pytest.fail)
-    timer.arm(math.inf, pytest.fail)
-    timer.arm(time.monotonic() + 0.01, ended.set)
+    Due(timer, time.monotonic() + LONG_S, pytest.fail)
+    assert eventually(lambda: timer.wakes_at_s < math.inf)
+    Due(timer, math.inf, pytest.fail)
+    Due(timer, time.monotonic() + 0.01, ended.set)
     assert ended.wait(WAIT_S)
 
 
@@ -162,11 +166,19 @@ def test_a_call_may_arm_another_and_one_that_fails_stops_no_other():
     timer, ended = Timer(), threading.Event()
 
     def fails():
-        timer.arm(time.monotonic(), ended.set)
+        Due(timer, time.monotonic(), ended.set)
         raise ValueError("a bad call")
 
-    timer.arm(time.monotonic(), fails)
+    Due(timer, time.monotonic(), fails)
     assert ended.wait(WAIT_S)
+
+
+def test_guards_leave_nothing_behind_that_the_timer_would_have_to_pass_over():
+    before = len(ARMED)
+    for _ in range(5000):
+        with resurge.deadline(LONG_S, Group()):
+            pass
+    assert len(ARMED) == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")

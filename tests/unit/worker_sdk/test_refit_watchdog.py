@@ -1,6 +1,7 @@
 """The refit watchdog: R9 to R23 of its statements, and the stand-down, R28 to R32."""
 
 import asyncio
+import math
 import subprocess
 import sys
 import threading
@@ -78,26 +79,28 @@ def test_R12_arming_has_one_daemon_thread_for_all_named_for_its_purpose():
 def test_R13_it_is_registered_before_the_clock_runs(monkeypatch):
     group = Group()
     found = []
-    arm = deadlines.TIMER.arm
-
-    def told_in_that_instant(at_s, call):
-        found.append(stand_down_armed_watchdogs())
-        return arm(time.monotonic(), call)
-
-    monkeypatch.setattr(deadlines.TIMER, "arm", told_in_that_instant)
     guard = RefitAbortWatchdog(group, LONG_S)
+
+    def the_clock_begins_to_run():
+        assert refit_watchdog._ARMED_LOCK.locked()
+        found.append(set(refit_watchdog._ARMED))
+
+    monkeypatch.setattr(deadlines.TIMER, "wake", the_clock_begins_to_run)
+    monkeypatch.setattr(deadlines.TIMER, "wakes_at_s", math.inf)
     with guard:
-        pass
-    assert found == [1]
+        # whoever looks takes the lock, and so finds it the moment the clock runs
+        assert stand_down_armed_watchdogs() == 1
+    assert found == [{guard}]
     assert not guard.fired
     assert group.aborts == 0
 
 
 def test_R13_a_clock_that_cannot_be_started_leaves_nothing_registered(monkeypatch):
-    def no_thread(at_s, call):
+    def no_thread():
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(deadlines.TIMER, "arm", no_thread)
+    monkeypatch.setattr(deadlines.TIMER, "wake", no_thread)
+    monkeypatch.setattr(deadlines.TIMER, "wakes_at_s", math.inf)
     with pytest.raises(RuntimeError, match="new thread"):
         with RefitAbortWatchdog(Group(), LONG_S):
             pass
@@ -181,7 +184,6 @@ def test_R18_leaving_unregisters_and_lets_go_of_the_groups():
         assert {guard} == refit_watchdog._ARMED
     assert set() == refit_watchdog._ARMED
     assert guard._groups == ()
-    assert guard._entry.call is None
 
 
 def test_R18_leaving_waits_for_this_guards_own_aborts_but_not_for_ever(monkeypatch):
@@ -383,6 +385,6 @@ def test_a_refit_that_is_late_is_told_to_no_other_rank(monkeypatch):
     told = []
     monkeypatch.setattr(deadlines.EAR, "tell_fired", told.append)
     with RefitAbortWatchdog(Group(), 600.0) as guard:
-        guard._expire()
+        guard.expire()
     assert guard.fired
     assert told == []

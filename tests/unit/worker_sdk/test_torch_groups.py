@@ -124,9 +124,9 @@ def test_a_stand_down_before_the_clock_runs_shortens_as_well(gloo, monkeypatch):
 
 def test_a_stand_down_never_lengthens_and_a_wait_that_ends_by_itself_is_stood_down(gloo):
     with resurge.deadline(0.5, gloo.group) as guard:
-        before = guard._deadline_s
+        before = guard.due_s
         guard.stand_down()
-        assert guard._deadline_s <= before
+        assert guard.due_s <= before
     assert not guard.fired
     assert guard.outcome is Outcome.STOOD_DOWN
 

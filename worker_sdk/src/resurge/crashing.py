@@ -72,8 +72,9 @@ class CrashGuard:
 
     def __enter__(self) -> Self:
         self._completed = False
-        self._error = self._watchdog = None
-        if self.crashed.is_set():
+        if self._error is not None:
+            # of the run before
+            self._error = self._watchdog = None
             self.crashed.clear()
         return self
 
@@ -85,7 +86,8 @@ class CrashGuard:
         elif error is not None and not _is_leaving(error):
             self._crash(error)
             return
-        self._clean_up()
+        if self._cleanup is not None:
+            self._cleanup()
 
     def _clean_up(self) -> None:
         if self._cleanup is not None:

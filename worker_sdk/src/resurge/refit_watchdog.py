@@ -55,6 +55,7 @@ class RefitAbortWatchdog(Deadline):
     registry: ClassVar[set[Any]] = _ARMED
     needs_groups: ClassVar[bool] = True
     obeys: ClassVar[bool] = False
+    is_loud: ClassVar[bool] = True
 
     def __init__(self, group: _Abortable | Sequence[_Abortable | None] | None, timeout_s: float | None) -> None:
         super().__init__(group, timeout_s, "the refit", raise_=False, fan_out=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import math
 import os
 import threading
 import time
@@ -22,7 +23,7 @@ from resurge.guards.abort_work import AbortWork
 from resurge.guards.aborted import CollectiveAborted
 from resurge.guards.groups import Abortable
 from resurge.guards.listening import Ear
-from resurge.guards.timer import TIMER, Entry
+from resurge.guards.timer import TIMER
 from resurge.orders import Order
 
 JOIN_LIMIT_S = 5.0
@@ -52,21 +53,44 @@ class Outcome(Enum):
     """The deadline passed, and then it was told."""
 
 
-ARMED_LOCK = threading.Lock()
+ARMED_LOCK = TIMER.lock
 """Guards every registry of armed guards."""
 ARMED: set[Deadline] = set()
 """The guards under general names that are armed now."""
-_REGISTRIES: list[set[Any]] = [ARMED]
+TIMER.registries.append(ARMED)
+_DECIDING = threading.Lock()
+"""Guards the outcome of every guard. Whoever holds it calls nothing: a signal's handler may come in between."""
+# In a training step all of this is cold, and each look into another object costs: hence the plain names.
+_NOT_ARMED, _OPEN, _COMPLETED = Outcome.NOT_ARMED, Outcome.OPEN, Outcome.COMPLETED
+_DEBUG = logging.DEBUG
+_is_said = _log.isEnabledFor
 
 
 class Deadline:
     """The guard of one block; made by `deadline`. For one use: a guard that has ended does not arm again."""
 
+    __slots__ = (
+        "__weakref__",
+        "_entered_until_s",
+        "_fans_out",
+        "_fired",
+        "_groups",
+        "_order",
+        "_outcome",
+        "_phase",
+        "_raises",
+        "_timeout_s",
+        "_was_told",
+        "_work",
+        "due_s",
+    )
     error_type: ClassVar[type[CollectiveAborted]] = CollectiveAborted
     registry: ClassVar[set[Any]] = ARMED
     needs_groups: ClassVar[bool] = False
     obeys: ClassVar[bool] = True
     """Whether orders of the launcher abort it; a controller of its own may want that for itself."""
+    is_loud: ClassVar[bool] = False
+    """Whether it says that it is armed to everybody, and not only to who debugs."""
 
     def __init__(
         self,
@@ -76,31 +100,27 @@ class Deadline:
         raise_: bool,
         fan_out: bool,
     ) -> None:
-        self._groups = _as_groups(groups)
-        self._timeout_s = timeout_s
+        one: Any = groups
+        is_one = callable(getattr(one, "abort", None))
+        self._groups: tuple[Abortable, ...] = (one,) if is_one else _as_groups(groups)
+        self._timeout_s = limit_s = timeout_s or 0.0
         self._phase = phase
         self._raises = raise_
         self._fans_out = fan_out
-        self._order = ""
-        self._has_limit = timeout_s is not None and timeout_s > 0
-        self._armed = self._has_limit and (bool(self._groups) or not self.needs_groups)
-        if self._has_limit and not (self._groups and self._groups[0] is groups):
+        self._fired = self._was_told = False
+        self._entered_until_s = 0.0
+        self._outcome = _OPEN if limit_s > 0 and (self._groups or not self.needs_groups) else _NOT_ARMED
+        if limit_s > 0 and not is_one:
             _check(self._groups)
-        self._outcome = Outcome.OPEN if self._armed else Outcome.NOT_ARMED
-        self._fired = False
-        self._deadline_s = self._entered_until_s = 0.0
-        self._was_told = False
-        self._lock = threading.Lock()
-        self._entry: Entry | None = None
-        self._work: AbortWork | None = None
 
     def __init_subclass__(cls) -> None:
-        _REGISTRIES.append(cls.registry)
+        if "registry" in cls.__dict__:
+            TIMER.registries.append(cls.registry)
 
     @property
     def armed(self) -> bool:
         """Whether there is a positive limit and what it needs; the same for the guard's whole life."""
-        return self._armed
+        return self._outcome is not _NOT_ARMED
 
     @property
     def fired(self) -> bool:
@@ -127,65 +147,73 @@ class Deadline:
 
         Where a group says that a death does not end all of its waits, the deadline is brought nearer instead.
         """
-        with self._lock:
-            if self._outcome is Outcome.OPEN and self._grace_s() > 0:
+        grace_s = self._grace_s()
+        with _DECIDING:
+            outcome = self._outcome
+            if outcome is _OPEN and grace_s > 0:
                 self._was_told = True
-                self._shorten()
-            elif self._outcome is Outcome.OPEN:
+            elif outcome is _OPEN:
                 self._outcome = Outcome.STOOD_DOWN
-                self._take_back()
-            elif self._outcome is Outcome.ABORTED:
+            elif outcome is Outcome.ABORTED:
                 self._outcome = Outcome.LATE_STAND_DOWN
+        if outcome is _OPEN:
+            self._told(grace_s)
 
     def covers(self, group: Abortable) -> bool:
         """Whether this group would be aborted."""
         return any(own is group for own in self._groups)
 
     def __enter__(self) -> Self:
-        if not self._armed:
-            self._say_not_armed("no deadline is configured" if not self._has_limit else "no groups were passed")
+        if self._outcome is _NOT_ARMED:
+            self._say_not_armed("no groups were passed" if self._timeout_s > 0 else "no deadline is configured")
             return self
-        if self._entry is not None:
+        if self._entered_until_s:
             raise RuntimeError("a guard is entered once; make another one for the next block")
-        if not EAR.begun and self._groups and self.obeys:
+        groups = self._groups
+        if not EAR.begun and groups and self.obeys:
             EAR.begin()
-        self._say_armed()
-        self._deadline_s = self._entered_until_s = at_s = _monotonic() + (self._timeout_s or 0.0)
+        if self.is_loud or _is_said(_DEBUG):
+            self._say_armed()
+        self.due_s = self._entered_until_s = at_s = _monotonic() + self._timeout_s
         try:
-            for group in self._groups:
+            for group in groups:
                 if hasattr(group, "enter_guard"):
                     group.enter_guard(at_s)
-            # known before the clock runs: a stand-down in this instant must find it
+            # known when the clock begins to run: a stand-down in this instant must find it
             with ARMED_LOCK:
                 self.registry.add(self)
-            self._entry = TIMER.arm(at_s, self._expire)
+                if at_s < TIMER.wakes_at_s:
+                    TIMER.wake()
         except BaseException:
             with ARMED_LOCK:
                 self.registry.discard(self)
             self._leave_groups()
             raise
-        if self._outcome is not Outcome.OPEN or self._was_told:
-            with self._lock:
-                self._told_meanwhile()
+        if self._was_told or self._outcome is not _OPEN:
+            self._told_meanwhile()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._armed:
+        if self._outcome is _NOT_ARMED:
             return
-        with self._lock:
-            if self._outcome is Outcome.OPEN:
-                self._outcome = Outcome.STOOD_DOWN if self._was_told else Outcome.COMPLETED
-            self._take_back()
+        with _DECIDING:
+            if self._outcome is _OPEN:
+                self._outcome = Outcome.STOOD_DOWN if self._was_told else _COMPLETED
         with ARMED_LOCK:
             self.registry.discard(self)
-        if self._work is not None:
+        if self._fired:
             self._work.wait(JOIN_LIMIT_S)
-        self._leave_groups()
+        for group in self._groups:
+            if hasattr(group, "leave_guard"):
+                group.leave_guard(self._entered_until_s)
         self._groups = ()
-        if not self._fired:
-            return
+        if self._fired:
+            self._raise(error)
+
+    def _raise(self, error: BaseException | None) -> None:
+        """What a guard that fired says at its end."""
         if error is None and self._raises:
             raise self.error_type(self._why())
         if isinstance(error, Exception) and not isinstance(error, self.error_type):
@@ -196,31 +224,25 @@ class Deadline:
             return f"{self._name()} was aborted by order: {self._order}"
         return f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted"
 
+    def _told(self, grace_s: float) -> None:
+        """Of a stand-down: the deadline is put off for ever, or with a grace brought nearer, as far as it runs."""
+        if grace_s <= 0:
+            self.due_s = math.inf
+        elif self._entered_until_s and (at_s := _monotonic() + grace_s) < self.due_s:
+            self.due_s = at_s
+            TIMER.sooner(at_s)
+
     def _told_meanwhile(self) -> None:
         """It was stood down before the clock ran."""
-        if self._outcome is Outcome.OPEN:
-            self._shorten()
-        else:
-            self._take_back()
+        self._told(self._grace_s() if self._outcome is _OPEN else 0.0)
 
     def _grace_s(self) -> float:
         return max((getattr(group, "stand_down_grace_s", 0.0) for group in self._groups), default=0.0)
-
-    def _shorten(self) -> None:
-        at_s = _monotonic() + self._grace_s()
-        if self._entry is not None and at_s < self._deadline_s:
-            self._deadline_s = at_s
-            self._take_back()
-            self._entry = TIMER.arm(at_s, self._expire)
 
     def _leave_groups(self) -> None:
         for group in self._groups:
             if hasattr(group, "leave_guard"):
                 group.leave_guard(self._entered_until_s)
-
-    def _take_back(self) -> None:
-        if self._entry is not None:
-            self._entry.cancel()
 
     def is_meant(self, phase: str) -> bool:
         """Whether an order for this phase, empty for all, is for this guard."""
@@ -228,24 +250,25 @@ class Deadline:
 
     def order(self, sentence: str) -> bool:
         """Abort now, because somebody knows that the wait is in vain; False where it has ended already."""
-        with self._lock:
-            self._order = sentence if self._outcome is Outcome.OPEN else self._order
-            self._take_back()
-        return self._fire(Outcome.ORDERED)
+        return self._fire(Outcome.ORDERED, sentence)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
         """On the timer's thread: short, nothing here may block."""
-        if self._fire(Outcome.ABORTED) and self._fans_out and self._groups:
+        groups = self._groups
+        if self._fire(Outcome.ABORTED) and self._fans_out and groups:
             EAR.tell_fired(self._phase)
 
-    def _fire(self, outcome: Outcome) -> bool:
-        with self._lock:
-            if self._outcome is not Outcome.OPEN:
+    def _fire(self, outcome: Outcome, order: str = "") -> bool:
+        groups = self._groups
+        work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
+        with _DECIDING:
+            if self._outcome is not _OPEN:
                 return False
             self._fired = True
             self._outcome = outcome
-            groups = self._groups
-            work = self._work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
+            self._order = order
+            self._work = work
+        self.due_s = math.inf
         work.start()
         return True
 
@@ -253,8 +276,7 @@ class Deadline:
         return self._phase or "the guarded block"
 
     def _say_armed(self) -> None:
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(self._groups))
+        _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(self._groups))
 
     def _say_not_armed(self, why: str) -> None:
         _log.debug("resurge: guard of %s not armed: %s", self._name(), why)
@@ -350,10 +372,9 @@ def _check(groups: Iterable[object]) -> None:
 
 def _after_fork_in_child() -> None:
     # what the parent guards is the parent's: its timer and its threads did not come along
-    cast(Any, ARMED_LOCK)._at_fork_reinit()
+    cast(Any, _DECIDING)._at_fork_reinit()
+    TIMER.forget()
     EAR.forget()
-    for registry in _REGISTRIES:
-        registry.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,111 +1,98 @@
 """One daemon thread that calls what is due, for all guards of a process.
 
-Decides when the thread wakes: only for an entry earlier than the one it already waits for, so that arming costs a push
-on a heap. Entries that were taken back stay in the heap, empty, until they are due or more than half of it is such.
-Calls must be short: they hold up all others. Effects: one thread, from the first `arm` on.
+Decides when the thread wakes: it looks through all that are armed, which are few, for the nearest instant, and is woken
+before that only for one that is nearer still. So arming and ending cost nothing but a place in a set, and nothing is
+left of what has ended. What is due is called once, the earliest first; to take a call back is to put its instant off
+for ever. Calls must be short: they hold up all others. Effects: one thread, from the first finite instant on.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import math
-import os
 import threading
 import time
-from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Protocol
 
 THREAD_NAME = "resurge-guard-timer"
 _log = logging.getLogger("resurge")
 _LONGEST_WAIT_S = 3600.0
-_SWEEP_AT_LEAST = 256
 _monotonic = time.monotonic
-_number = itertools.count()
+_by_instant = attrgetter("due_s")
 
 
-class Entry:
-    """One call to come; `cancel` takes it back, and lets go of what it refers to."""
+class Timed(Protocol):
+    """What the thread calls."""
 
-    __slots__ = ("call",)
+    due_s: float
+    """When, of time.monotonic(); infinite for never. Anyone may put it off; nearer: then `sooner` must be called."""
 
-    def __init__(self, call: Callable[[], object]) -> None:
-        self.call: Callable[[], object] | None = call
-
-    def cancel(self) -> None:
-        """Not to be called any more; harmless when it was, or is being called."""
-        self.call = None
+    def expire(self) -> object:
+        """It is due, or was a moment ago."""
 
 
 class Timer:
-    """The heap and its thread. `arm` may be called from any thread, also from a call that is due."""
+    """The thread, and the sets in which it looks."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._heap: list[tuple[float, int, Entry]] = []
-        self._sweep_at = _SWEEP_AT_LEAST
-        self._wakes_at_s = math.inf
+        self.lock = threading.Lock()
+        """Held for each look and each change of a set."""
+        self.registries: list[set[Any]] = []
+        """Sets of Timed. Who adds one that is due before `wakes_at_s` calls `wake` before it lets go of the lock."""
+        self.wakes_at_s = math.inf
+        """When the thread looks next by itself."""
+        self._changed = threading.Condition(self.lock)
         self._thread: threading.Thread | None = None
 
-    def arm(self, at_s: float, call: Callable[[], object]) -> Entry:
-        """Call this at an instant of time.monotonic(), or as soon after it as the thread gets the interpreter."""
-        entry = Entry(call)
-        with self._lock:  # the condition's own, without its detour: in a training step everything here is cold
-            heapq.heappush(self._heap, (at_s, next(_number), entry))
-            if len(self._heap) > self._sweep_at:
-                self._sweep()
-            if self._thread is None:
-                self._start()
-            if at_s < self._wakes_at_s:
-                self._changed.notify()
-        return entry
+    def wake(self) -> None:
+        """Have the thread look anew. Needs the lock; raises RuntimeError where no thread can be had."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+            thread.start()
+            self._thread = thread
+        self._changed.notify()
 
-    def __len__(self) -> int:
-        """Entries in the heap, those that were taken back among them."""
-        return len(self._heap)
+    def sooner(self, at_s: float) -> None:
+        """The instant of something armed was brought nearer, to this one."""
+        with self.lock:
+            if at_s < self.wakes_at_s:
+                self.wake()
 
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
-        thread.start()
-        self._thread = thread
-
-    def _sweep(self) -> None:
-        self._heap = [item for item in self._heap if item[2].call is not None]
-        heapq.heapify(self._heap)
-        self._sweep_at = max(_SWEEP_AT_LEAST, 2 * len(self._heap))
+    def forget(self) -> None:
+        """In a forked child: the thread did not come along, and the lock may be held by one that did not either."""
+        self._changed._at_fork_reinit()  # type: ignore[attr-defined]
+        self._thread = None
+        self.wakes_at_s = math.inf
+        for registry in self.registries:
+            registry.clear()
 
     def _run(self) -> None:
         while True:
-            call = self._next()
-            if call is None:
-                continue
+            self._call_what_is_due()
+
+    def _call_what_is_due(self) -> None:
+        for one in self._due():
             try:
-                call()
+                one.expire()
             except Exception:  # task root: the thread serves all guards and outlives every one
                 _log.exception("resurge: a guard's deadline could not be carried out")
-            del call
 
-    def _next(self) -> Callable[[], object] | None:
-        """Wait until something changes; the call that is due then, if one is."""
-        with self._changed:
-            while self._heap and self._heap[0][2].call is None:
-                heapq.heappop(self._heap)
-            self._wakes_at_s = self._heap[0][0] if self._heap else math.inf
-            left_s = self._wakes_at_s - _monotonic()
-            if left_s <= 0:
-                return heapq.heappop(self._heap)[2].call
-            self._changed.wait(min(left_s, _LONGEST_WAIT_S))
-        return None
+    def _due(self) -> list[Timed]:
+        """What is due now, each once, the earliest first; where nothing is, it waits for that or for `wake`."""
+        with self.lock:
+            armed: list[Timed] = [one for registry in self.registries for one in registry]
+            now_s = _monotonic()
+            due = sorted((one for one in armed if one.due_s <= now_s), key=_by_instant)
+            for one in due:
+                one.due_s = math.inf
+            if not due:
+                self.wakes_at_s = min(map(_by_instant, armed), default=math.inf)
+                # what ends meanwhile must not be kept by this look
+                armed.clear()
+                self._changed.wait(min(self.wakes_at_s - now_s, _LONGEST_WAIT_S))
+        return due
 
 
 TIMER = Timer()
 """The timer of this process."""
-
-
-def _after_fork_in_child() -> None:
-    # the thread did not come along, and the lock may be held by one that did not either
-    TIMER.__init__()  # type: ignore[misc]
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

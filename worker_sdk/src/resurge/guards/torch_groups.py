@@ -105,14 +105,16 @@ class GlooGroup:
         """A guard over this group begins, until this instant of time.monotonic()."""
         with self._lock:
             self._deadlines.append(deadline_s)
-            self._set_timeout()
+            if len(self._deadlines) > 1 or deadline_s - time.monotonic() + NATIVE_MARGIN_S < self._usual_s:
+                self._set_timeout()
 
     def leave_guard(self, deadline_s: float) -> None:
         """That guard has ended. Never raises: the group may have been destroyed inside it."""
         with self._lock:
             try:
                 self._deadlines.remove(deadline_s)
-                self._set_timeout()
+                if self._deadlines or self._told is not self._usual:
+                    self._set_timeout()
             except (ValueError, RuntimeError):
                 _log.debug("resurge: a guard left a group that is no more")
 
