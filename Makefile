@@ -40,8 +40,8 @@ sim: ## The oracle over seeded worlds: make sim SEEDS=1000
 sim-large: ## A thousand launchers for an hour of theirs that stutter and lose nobody: make sim-large SEEDS=24 AGENTS=1000 HOUR_S=3600
 	@$(BIN)/python -m tests.sim.large --seeds $(or $(SEEDS),24) --agents $(or $(AGENTS),1000) --seconds $(or $(HOUR_S),3600)
 
-soak: ## Restart one job 230 times; in the last hundred nothing may grow: memory, descriptors, threads, pages: make soak RESTARTS=230 BASE=130
-	@$(BIN)/python -m tests.endurance.soak --restarts $(or $(RESTARTS),230) --base $(or $(BASE),130)
+soak: ## Restart one job 850 times; in the last 200 nothing may grow: memory, descriptors, threads, pages: make soak RESTARTS=850 BASE=650
+	@$(BIN)/python -m tests.endurance.soak --restarts $(or $(RESTARTS),850) --base $(or $(BASE),650)
 
 chaos: ## Kill every control-plane process and launcher at 200 random moments: make chaos KILLS=200 SEED=1
 	@$(BIN)/python -m tests.endurance.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)

@@ -1,1 +1,1 @@
-"""Long runs of small real jobs: `make soak` restarts one 230 times, `make chaos` kills at any moment."""
+"""Long runs of small real jobs: `make soak` restarts one 850 times, `make chaos` kills at any moment."""
