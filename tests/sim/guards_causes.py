@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from resurge_rendezvous.core import budgets, causes, closing, faults, losses, observing
+from resurge_rendezvous.core import (
+    asking,
+    budgets,
+    causes,
+    closing,
+    faults,
+    hello,
+    losses,
+    observing,
+    progressing,
+    verdicts,
+)
 from resurge_rendezvous.core.causes import FaultRecord
+from resurge_rendezvous.core.questions import Questions
 from tests.sim.edits import Edit
 
 GUARDS: tuple[Edit, ...] = (
@@ -176,7 +188,7 @@ GUARDS: tuple[Edit, ...] = (
     # what follows of it
     Edit(
         "blame: policy judges by the faults alone",
-        faults._view,
+        asking._blaming,
         "faults = with_losses_in_sight(d, formation, faults)",
         "pass",
     ),
@@ -201,4 +213,111 @@ GUARDS: tuple[Edit, ...] = (
         "return True",
     ),
     Edit("after the end: a silent one has left", losses._left_after_end, "or seat.closed_by_peer_at is None", ""),
+    # asking anew
+    Edit("anew: a further fault is not asked about", faults.raise_faults, "if joined:", "if False:"),
+    Edit(
+        "anew: a loss that comes into sight is not asked about", observing.on_closed, "closed_in_sight(d, seat)", "pass"
+    ),
+    Edit("anew: one that is back stays blamed", hello._seat, "back_in_place(d, hello.node)", "pass"),
+    Edit("anew: a round that has its verdict is put anew", asking.put_anew, "if incident.verdict is None and", "if"),
+    Edit("anew: a round is put anew without end", asking.put_anew, "and d.seen.questions.anew < ANEW_MAX", ""),
+    Edit(
+        "anew: what names the same culprit is asked once more",
+        asking.put_anew,
+        "if _blamed(view) == _blamed(incident.view):",
+        "if False:",
+    ),
+    Edit("anew: what was not asked yet is asked at once", asking.put_anew, "if d.seen.policy_asked:", "if True:"),
+    Edit("anew: policy is not asked", asking.put_anew, "if d.seen.policy_asked:", "if False:"),
+    Edit(
+        "anew: a loss is looked at when its round has its verdict",
+        asking.closed_in_sight,
+        "incident.verdict is None and",
+        "",
+        "a round that has its verdict is not put anew: the guard saves a look",
+    ),
+    Edit(
+        "anew: every loss is looked at beside all others",
+        asking.closed_in_sight,
+        "and stands_first(d, seat, formation, incident)",
+        "",
+        "a loss that does not stand first changes nobody's blame: the guard saves ten thousand looks at ten thousand",
+    ),
+    Edit(
+        "anew: every launcher that is back is looked at",
+        asking.back_in_place,
+        "and incident.view.culprit.node == node",
+        "",
+        "one that was not blamed takes no blame away: the guard saves ten thousand looks",
+    ),
+    Edit(
+        "anew: another rank of the node is the same culprit",
+        asking._blamed,
+        "culprit.rank, culprit.code",
+        "None, culprit.code",
+    ),
+    Edit(
+        "anew: another node with the same failure is the same culprit",
+        asking._blamed,
+        "culprit.node, culprit.rank",
+        "None, culprit.rank",
+    ),
+    Edit(
+        "anew: another reason of the same rank is the same",
+        asking._blamed,
+        "culprit.rank, culprit.code",
+        "culprit.rank, None",
+    ),
+    Edit(
+        "anew: only a loss before the faults is looked at, not before other losses",
+        closing.stands_first,
+        "of_round if other is None else [*of_round, other]",
+        "of_round",
+        "the whole look finds the same culprit: the guard saves ten thousand looks at ten thousand",
+    ),
+    Edit("anew: a loss in sight before hides a sooner one", closing.stands_first, "[*of_round, other]", "[]"),
+    Edit(
+        "anew: a stream that its kernel did not close is looked at",
+        closing.stands_first,
+        "if seat.closed_by_peer_at is not None else None",
+        "",
+        "the whole look leaves it out",
+    ),
+    Edit(
+        "anew: a loss without a fault of its round is looked at", causes.standing_before, "if not faults:", "if False:"
+    ),
+    Edit(
+        "anew: an answer to a question that was withdrawn counts",
+        verdicts._is_withdrawn,
+        "if event.question not in d.seen.questions.withdrawn:",
+        "if True:",
+    ),
+    Edit(
+        "anew: a policy that could not be asked before is unreachable",
+        verdicts.on_unavailable,
+        "if _is_withdrawn(d, event):",
+        "if False:",
+    ),
+    Edit(
+        "anew: what was asked before stays asked",
+        Questions.put_anew,
+        "if was_asked else self.withdrawn",
+        "if False else self.withdrawn",
+    ),
+    Edit("anew: what was never asked is withdrawn", Questions.put_anew, "if was_asked else self.withdrawn", ""),
+    Edit("anew: a later round is put anew no more", Questions.of_new_round, "anew=0", "anew=self.anew"),
+    Edit("anew: a question has the number of the one before", Questions.asked, "self.newest + 1", "1"),
+    Edit(
+        "anew: the limit of a verdict runs from the last question",
+        progressing.put_question,
+        "earliest(d.seen.timers.verdict_at, due)",
+        "due",
+    ),
+    Edit("blame: a launcher that leaves is a loss in sight", closing._in_sight, "seat.leaving is not None or", ""),
+    Edit(
+        "blame: a launcher that was given no place is a loss in sight",
+        closing._in_sight,
+        "or member_of_last(d.seen, seat) is None",
+        "",
+    ),
 )

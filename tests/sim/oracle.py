@@ -19,6 +19,7 @@ S11  a launcher that has control when the job ends exits with the job's code
 stop the ranks of a generation that were told to stop were told so after one and the same step
 drain a job is preempted by one node's drain only when no restart, or too few other nodes, were left; the offers
      of where to stop are counted right (drain_oracle.py)
+blame  a verdict that is taken answers a question about who, by all that is known then, began it (blame_oracle.py)
 S13  while nothing failed, no launcher signals a worker, whatever becomes of the services
 The accounts of the ledger sum up to its wall time after each entry.
 Not checked here: S12 (no log aggregator yet).
@@ -38,6 +39,7 @@ from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.refusals import RpcProblem
 from resurge_libs.core.verdict import EXIT_FAILED, EXIT_NO_RESTART
 from resurge_rendezvous.core import model as rm
+from tests.sim.blame_oracle import BlameOracle
 from tests.sim.budget_oracle import BudgetOracle
 from tests.sim.drain_oracle import DrainOracle
 from tests.sim.exclusions import Exclusions
@@ -91,6 +93,7 @@ class Oracle:
         self.commits = 0
         self.stopping = StopOracle(self.fail)
         self.drains = DrainOracle(self)
+        self.blame = BlameOracle(self.fail)
         self.records: list[rm.RecoveryRecord] = []
         self.decision: rm.TerminalDecision | None = None
         """The end of the present attempt."""
@@ -112,6 +115,7 @@ class Oracle:
         if step.state.durable is not before.durable and not step.facts and step.state.durable != before.durable:
             self.fail("S10", f"the durable state changed without a fact at {type(event).__name__}")
         self.drains.counts(step.state)
+        self.blame.decided(event, before, step)
 
     def durable(self, service: Service, step: Step[Any], replayed: rm.Job) -> None:
         """An entry is durable: from here on it holds."""

@@ -228,8 +228,8 @@ class Service(LateLooker):
                     way.stream.server_close(refusal)
                 self._tell(stream, LinkEnd(refusal))
                 self._ways.pop(stream, None)
-            case rm.AskPolicy(view):
-                self._ask_policy(view)
+            case rm.AskPolicy(view, _, question):
+                self._ask_policy(view, question)
             case rm.ExportRecovery(record):
                 self.world.oracle.recovered(self, record)
             case Reply() | rm.PublishJob() | rm.AnnounceKey():
@@ -244,14 +244,15 @@ class Service(LateLooker):
         elif way is not None and way.link is not None:
             self._relays[way.stream].append((way.link, message))
 
-    def _ask_policy(self, view: IncidentView) -> None:
+    def _ask_policy(self, view: IncidentView, question: int) -> None:
         mood = self.policy
+        self.world.oracle.blame.asked[question] = view
         if mood.dead:
-            event = rm.VerdictUnavailable(self.stamp(), view.incident, view.round, "connection refused")
+            event = rm.VerdictUnavailable(self.stamp(), view.incident, view.round, "connection refused", question)
             self.later(0.001, lambda: self.post(event))
         elif not mood.mute:
             verdict = self._verdict(view)
-            answer = rm.VerdictArrived(self.stamp(), view.incident, view.round, verdict)
+            answer = rm.VerdictArrived(self.stamp(), view.incident, view.round, verdict, question)
             wait_s = self.world.chance.uniform(0.001, mood.slowest_s)
             self.later(wait_s, lambda: self.post(answer))
             if mood.doubles and self.world.chance.random() < mood.doubles:

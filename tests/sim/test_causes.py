@@ -41,6 +41,8 @@ def test_a_node_that_died_while_the_service_stood_still_is_blamed_and_not_its_pe
     record = recovery_of(world)
     assert {str(fault.node) for fault in record.faults} == {peer, victim}, "the peer's rank failed of it"
     assert (record.faults[0].node, record.faults[0].because.code) == (victim, Reason.STREAM_LOST)
+    assert record.view.culprit.node == victim, "and policy was asked about it, whatever came first"
+    assert record.view.cause is FaultCause.NODE
     assert [charge.cause for charge in world.job.charges] == [FaultCause.NODE]
     assert [offence.identity.node for offence in world.job.offences.entries] == [victim]
 
@@ -58,3 +60,18 @@ def test_a_rank_that_failed_by_itself_is_blamed_though_a_node_died_before_the_se
     assert (record.faults[0].node, record.faults[0].exit_code) == (peer, 3)
     assert [charge.cause for charge in world.job.charges] == [FaultCause.EXIT]
     assert [offence.identity.node for offence in world.job.offences.entries] == [peer]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_policy_judges_the_node_that_died_also_where_its_peers_rank_was_heard_of_before(seed):
+    world = training(seed)
+    _, victim = members(world)
+    begun = world.now_s
+    world.pause_service(3.0, at_s=begun + 1.0)
+    world.cut(victim, 1.15, at_s=begun + 2.8, down=False)  # until just before the service looks again
+    world.kill_launcher(victim, at_s=begun + 2.9)
+    record = recovery_of(world)
+    assert world.oracle.blame.anew == 1, "the peer's rank was heard of first, and policy is asked twice"
+    assert (record.view.culprit.node, record.view.cause) == (victim, FaultCause.NODE)
+    assert record.verdict is not None and record.verdict.because.code is Reason.STREAM_LOST
+    assert [charge.cause for charge in world.job.charges] == [FaultCause.NODE]

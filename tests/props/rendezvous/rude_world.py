@@ -77,8 +77,8 @@ class Service:
                 here = self.machines[node]
                 if here.stream == stream:
                     here.stream = None
-            case m.AskPolicy(view):
-                self.asked.append(view)
+            case m.AskPolicy(view, _, question):
+                self.asked.append((view, question))
 
     def ask(self, event):
         self.old.append(event)
@@ -115,10 +115,10 @@ class Service:
     def policy(self):
         if not self.asked:
             return
-        view = self.rng.choice(self.asked[-2:])
+        view, question = self.rng.choice(self.asked[-2:])
         draw = self.rng.random()
         if draw < 0.1:
-            self.ask(m.VerdictUnavailable(self.d.stamp(), view.incident, view.round, "down"))
+            self.ask(m.VerdictUnavailable(self.d.stamp(), view.incident, view.round, "down", question))
             return
         verdict = default_verdict(view)
         if draw < 0.3:
@@ -130,7 +130,7 @@ class Service:
             verdict = Verdict(VerdictKind.STOP, Because(Reason.NO_PROGRESS, "x"), exit_code=93, source="policy")
         elif draw < 0.5:
             verdict = Verdict(VerdictKind.RESTART, Because(Reason.BACKOFF, "x"), delay_s=2.0, source="policy")
-        self.ask(m.VerdictArrived(self.d.stamp(), IncidentId(view.incident), view.round, verdict))
+        self.ask(m.VerdictArrived(self.d.stamp(), IncidentId(view.incident), view.round, verdict, question))
 
     def tick(self):
         due = self.d.machine.next_deadline(self.d.state)

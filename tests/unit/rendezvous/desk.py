@@ -248,8 +248,12 @@ class Desk:
         return self.ask(StreamClosed(self.stamp(), self.streams.pop(node), NodeId(node), by_peer))
 
     def verdict(self, verdict: Verdict = RESTART) -> Step:
-        view = self.asked[-1].view
-        return self.ask(VerdictArrived(self.stamp(), IncidentId(view.incident), view.round, verdict))
+        return self.answer(self.asked[-1], verdict)
+
+    def answer(self, asked: AskPolicy, verdict: Verdict = RESTART) -> Step:
+        """Policy's word on one question."""
+        view = asked.view
+        return self.ask(VerdictArrived(self.stamp(), IncidentId(view.incident), view.round, verdict, asked.question))
 
     def restart_service(self):
         """The service is killed and comes back from its journal: all streams are gone."""

@@ -102,6 +102,7 @@ def test_losses_that_would_stand_before_are_told_the_first_one_first():
     assert standing_before([later, sooner], [EXIT]) == [sooner, later]
     killed = replace(EXIT, because=Because(Reason.WORKER_SIGNAL), signal=9, exit_code=None)
     assert standing_before([LOSS], [killed]) == []
+    assert standing_before([LOSS], []) == []
 
 
 # --- from what the service hears
@@ -126,7 +127,8 @@ def exits(d: Desk, at: float, **more) -> None:
 def recovered(d: Desk) -> None:
     """The service has time again, the loss is settled, and a round closes without the node."""
     d.late_s = 0.0
-    d.verdict()
+    if d.job.open_incident.verdict is None:
+        d.verdict()
     d.wait(1.5, ("n0", "n2"))
     d.down("n0")
     d.wait(d.limits.lease_ttl_s + d.limits.lease_margin_s + d.limits.last_call_s, ("n0", "n2"))
@@ -219,6 +221,7 @@ def test_a_launcher_that_was_told_to_leave_meanwhile_is_the_first_cause():
 def test_a_restart_is_not_charged_to_a_cause_that_has_none_left():
     d = late(spec_=spec(restarts=RestartRules(by_cause=((FaultCause.NODE, 0),))))
     exits(d, d.wall - 1.0)
+    d.verdict()
     d.close("n1")
     recovered(d)
     assert settled(d) == ("n1", Reason.STREAM_LOST, FaultCause.EXIT, "n1")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
 from resurge_libs.core.machine import Reply
-from resurge_libs.core.verdict import IncidentView
 from resurge_libs.obs import log
 from resurge_rendezvous.clients import NoVerdict, PolicyPort, PolicySilent
 from resurge_rendezvous.core.model import (
@@ -55,8 +54,8 @@ class RdzvEffects:
                 stream = self._desk.streams.get(name)
                 if stream is not None:
                     stream.end(refusal)
-            case AskPolicy(view=view, deadline_s=deadline_s):
-                self._begin(self._ask_policy(view, deadline_s))
+            case AskPolicy():
+                self._begin(self._ask_policy(action))
             case PublishJob():
                 self._changed()
             case AnnounceKey(key=key):
@@ -79,16 +78,22 @@ class RdzvEffects:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ask_policy(self, view: IncidentView, limit_s: float) -> None:
+    async def _ask_policy(self, asked: AskPolicy) -> None:
+        view, limit_s = asked.view, asked.deadline_s
         try:
             verdict = await self._policy.decide(view, limit_s)
         except PolicySilent:
             log.event("policy_silent", incident=view.incident, round=view.round, limit_s=limit_s)
         except NoVerdict as problem:
             log.event("policy_unavailable", incident=view.incident, round=view.round, sentence=str(problem))
-            self._desk.post_if_ready(VerdictUnavailable(self._desk.stamp(), view.incident, view.round, str(problem)))
+            self._unavailable(asked, str(problem))
         except Exception as error:  # the root of this task: without an answer the core's deadline decides at the latest
             log.event("policy_call_failed", incident=view.incident, round=view.round, error=repr(error))
-            self._desk.post_if_ready(VerdictUnavailable(self._desk.stamp(), view.incident, view.round, repr(error)))
+            self._unavailable(asked, repr(error))
         else:
-            self._desk.post_if_ready(VerdictArrived(self._desk.stamp(), view.incident, view.round, verdict))
+            stamp = self._desk.stamp()
+            self._desk.post_if_ready(VerdictArrived(stamp, view.incident, view.round, verdict, asked.question))
+
+    def _unavailable(self, asked: AskPolicy, why: str) -> None:
+        stamp, view = self._desk.stamp(), asked.view
+        self._desk.post_if_ready(VerdictUnavailable(stamp, view.incident, view.round, why, asked.question))

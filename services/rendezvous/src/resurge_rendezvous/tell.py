@@ -31,7 +31,7 @@ def _told(what: Fact) -> tuple[str, dict[str, Any]] | None:
             return None
         case (
             f.IncidentOpened() | f.FaultJoined() | f.RoundReopened() | f.VerdictLatched() | f.RestartCharged()
-            | f.RankReplaced() | f.ReplacementSettled()
+            | f.CulpritChanged() | f.RankReplaced() | f.ReplacementSettled()
         ):  # fmt: skip
             return _of_incident(what)
         case f.ProgressBaselineRead() | f.ProgressChecked() | f.RestartRefunded() | f.DrainOrdered() | f.StopAgreed():
@@ -111,7 +111,7 @@ def _of_replacement(what: f.RankReplaced | f.ReplacementSettled) -> tuple[str, d
             return "replacement_settled", {**fields, "came": not sentence, "given_up": sentence or None}
 
 
-_Incident = f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.VerdictLatched | f.RestartCharged
+_Incident = f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.CulpritChanged | f.VerdictLatched | f.RestartCharged
 
 
 def _of_incident(what: _Incident | f.RankReplaced | f.ReplacementSettled) -> tuple[str, dict[str, Any]]:
@@ -124,6 +124,10 @@ def _of_incident(what: _Incident | f.RankReplaced | f.ReplacementSettled) -> tup
             return "fault_joined", {"incident": incident, **_fault(fault)}
         case f.RoundReopened(incident=incident, round=number, fault=fault):
             return "round_reopened", {"incident": incident, "round": number, **_fault(fault)}
+        case f.CulpritChanged(incident=incident, round=number, view=view):
+            culprit = view.culprit
+            who = {} if culprit is None else {"culprit": culprit.node, "rank": culprit.rank, "code": culprit.code}
+            return "culprit_changed", {"incident": incident, "round": number, **who, "cause": view.cause}
         case f.VerdictLatched(incident=incident, round=number, verdict=verdict):
             return "verdict_latched", {
                 "incident": incident,

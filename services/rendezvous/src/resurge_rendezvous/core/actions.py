@@ -54,6 +54,8 @@ class AskPolicy:
 
     view: IncidentView
     deadline_s: float
+    question: int = 0
+    """Its number, which the answer names."""
 
 
 @dataclass(frozen=True, slots=True)

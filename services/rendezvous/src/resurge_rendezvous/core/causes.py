@@ -73,7 +73,9 @@ def first_cause(faults: Iterable[FaultRecord]) -> FaultRecord:
 
 
 def standing_before(losses: Iterable[FaultRecord], faults: Sequence[FaultRecord]) -> list[FaultRecord]:
-    """Those losses that would stand before all of the faults, the first one first."""
+    """Those losses that would stand before all of the faults, the first one first; none where there is no fault."""
+    if not faults:
+        return []
     ends = [fault for fault in faults if fault.may_follow]
     first = min(_order(fault, ends) for fault in faults)
     ordered = sorted(((_order(loss, ends), loss) for loss in losses), key=lambda one: one[0])

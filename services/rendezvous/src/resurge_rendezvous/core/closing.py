@@ -1,7 +1,8 @@
 """Losses in sight: members whose kernel closed the stream, while their launcher may still come back.
 
 They are no faults yet, and nothing is decided by them alone. But the verdict of a round is asked for before they are
-settled: where such a loss would be what began it all, policy is told so, and not that a peer's rank is to blame.
+settled: where such a loss would be what began it all, policy is told so, and not that a peer's rank is to blame. One
+that comes into sight before the verdict is there is told as well (asking.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from resurge_rendezvous.core.causes import FaultRecord, standing_before
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.fold import FAULTS_MAX
 from resurge_rendezvous.core.goals import member_of_last
-from resurge_rendezvous.core.job import Formation
+from resurge_rendezvous.core.job import Formation, Incident
 from resurge_rendezvous.core.presence import Seat
 
 
@@ -26,6 +27,19 @@ def with_losses_in_sight(d: Draft, formation: Formation, faults: Sequence[FaultR
     in_sight = [loss for seat in closed if (loss := _in_sight(d, seat, formation)) is not None]
     room = max(0, FAULTS_MAX - len(faults))
     return (*faults, *standing_before(in_sight, of_round)[:room])
+
+
+def stands_first(d: Draft, seat: Seat, formation: Formation, incident: Incident) -> bool:
+    """Whether the loss of a seat, in sight since now, would stand before all faults of the round, and before the loss
+    in sight that policy was told of."""
+    loss = _in_sight(d, seat, formation) if seat.closed_by_peer_at is not None else None
+    if loss is None:
+        return False
+    of_round = [fault for fault in incident.faults if fault.generation == formation.generation]
+    culprit = incident.view.culprit
+    known = d.seen.seats.get(culprit.node) if culprit is not None and culprit.node != seat.node else None
+    other = _in_sight(d, known, formation) if known is not None and known.closed_by_peer_at is not None else None
+    return bool(standing_before([loss], of_round if other is None else [*of_round, other]))
 
 
 def _in_sight(d: Draft, seat: Seat, formation: Formation) -> FaultRecord | None:

@@ -91,6 +91,8 @@ class VerdictArrived:
     incident: IncidentId
     round: int
     verdict: Verdict
+    question: int = 0
+    """Which question it answers; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class VerdictUnavailable:
     incident: IncidentId
     round: int
     why: str
+    question: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,15 @@ class ProgressChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class CulpritChanged:
+    """What became known before this round's verdict names another culprit: what policy is asked from here on."""
+
+    incident: IncidentId
+    round: int
+    view: IncidentView
+
+
+@dataclass(frozen=True, slots=True)
 class SplitRuledOut:
     """The fenced generation may be replaced though not all of its nodes confirmed their teardown; why."""
 
@@ -347,6 +356,7 @@ Fact = (
     | NoRestartLatched
     | ProgressBaselineRead
     | ProgressChecked
+    | CulpritChanged
     | SplitRuledOut
     | RestartCharged
     | RankReplaced

@@ -14,15 +14,11 @@ from resurge_libs.core.ids import IncidentId, NodeId, Rank
 from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
-from resurge_libs.core.verdict import FaultView, IncidentView
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.budgets import cause_budget_of
-from resurge_rendezvous.core.capacity import nodes_available
-from resurge_rendezvous.core.causes import FaultRecord, by_cause, first_cause
+from resurge_rendezvous.core.asking import put_anew, view_of
+from resurge_rendezvous.core.causes import FaultRecord, by_cause
 from resurge_rendezvous.core.clearing import confirm_members
-from resurge_rendezvous.core.closing import with_losses_in_sight
 from resurge_rendezvous.core.draft import Draft
-from resurge_rendezvous.core.excluding import culprit_view
 from resurge_rendezvous.core.fold import FAULTS_MAX
 from resurge_rendezvous.core.job import Fenced, Formation, Proving, Running
 from resurge_rendezvous.core.limits import teardown_patience_s
@@ -104,9 +100,12 @@ def raise_faults(d: Draft, faults: Sequence[FaultRecord], hold: bool = True) -> 
                 fence(d, (*d.seen.held_faults, *new))
         case Fenced(_, incident):
             room = FAULTS_MAX - len(incident.faults)
-            for fault in _new_faults(faults, incident.faults)[:room]:
+            joined = _new_faults(faults, incident.faults)[:room]
+            for fault in joined:
                 d.record(f.FaultJoined(incident.incident, fault))
                 d.because = fault.because
+            if joined:
+                put_anew(d)
         case _:
             return
 
@@ -144,11 +143,11 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
     match d.job.stage:
         case Running(formation):
             name = IncidentId(d.stamp.fresh_id)
-            view = _view(d, formation, name, 0, ordered)
+            view = view_of(d, formation, name, 0, ordered)
             d.record(f.IncidentOpened(name, first, d.stamp.wall, view))
         case Proving(formation, incident):
             name, number = incident.incident, incident.round + 1
-            view = _view(d, formation, name, number, (*incident.faults, *ordered))
+            view = view_of(d, formation, name, number, (*incident.faults, *ordered))
             d.record(f.RoundReopened(name, number, first, d.stamp.wall, view))
         case _:
             raise AssertionError("only a running generation is fenced")
@@ -163,6 +162,7 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
         timers=timers,
         held_faults=(),
         policy_asked=False,
+        questions=d.seen.questions.of_new_round(),
         fenced_at=d.now,
         last_call_over=False,
         down_wall=None,
@@ -175,34 +175,3 @@ def fence(d: Draft, faults: Sequence[FaultRecord]) -> None:
     confirm_members(d)
     d.touch_all()
     d.because = first.because
-
-
-def _view(d: Draft, formation: Formation, name: IncidentId, number: int, faults: Sequence[FaultRecord]) -> IncidentView:
-    wall = d.stamp.wall
-    faults = with_losses_in_sight(d, formation, faults)
-    cause = first_cause(faults).trouble
-    return IncidentView(
-        job=d.spec.job_id,
-        attempt=d.job.attempt,
-        generation=formation.generation,
-        cycle=formation.cycle,
-        incident=name,
-        round=number,
-        faults=tuple(
-            FaultView(fault.node, fault.because, fault.rank, fault.exit_code, fault.signal, fault.step)
-            for fault in by_cause(faults)
-        ),
-        restarts_spent=d.job.restarts_spent,
-        max_restarts=d.spec.max_restarts,
-        min_nodes=d.spec.min_nodes,
-        nodes_available=nodes_available(d),
-        failure_ages_s=tuple(max(0.0, wall - at) for at in reversed(d.job.failure_walls)),
-        jitter=d.stamp.chance,
-        no_restart=d.job.no_restart,
-        no_restart_exit_code=d.spec.no_restart_exit_code,
-        culprit=culprit_view(d, formation, faults),
-        restarts_refunded=d.job.refunded,
-        cause=cause,
-        cause_budget=cause_budget_of(d.job, d.spec, cause),
-        backoff=d.spec.restarts.backoff,
-    )

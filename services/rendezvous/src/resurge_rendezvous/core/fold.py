@@ -65,6 +65,7 @@ def evolve(job: Job, fact: f.Fact) -> Job:
             | f.FaultJoined()
             | f.RoundReopened()
             | f.ProgressChecked()
+            | f.CulpritChanged()
             | f.VerdictLatched()
             | f.SplitRuledOut()
         ):
@@ -291,7 +292,13 @@ def _drain_told(job: Job, fact: _NodeFact) -> Job:
 
 
 _IncidentFact = (
-    f.IncidentOpened | f.FaultJoined | f.RoundReopened | f.ProgressChecked | f.VerdictLatched | f.SplitRuledOut
+    f.IncidentOpened
+    | f.FaultJoined
+    | f.RoundReopened
+    | f.ProgressChecked
+    | f.CulpritChanged
+    | f.VerdictLatched
+    | f.SplitRuledOut
 )
 
 
@@ -327,6 +334,9 @@ def _incident(job: Job, fact: _IncidentFact) -> Job:
             _expect((name, number) == (incident.incident, incident.round) and incident.verdict is None, job, fact)
             checked = replace(incident, view=replace(incident.view, progress=check))
             return replace(job, stage=Fenced(formation, checked), progress=job.progress.after(check))
+        case f.CulpritChanged(name, number, view), Fenced(formation, incident):
+            _expect((name, number) == (incident.incident, incident.round) and incident.verdict is None, job, fact)
+            return replace(job, stage=Fenced(formation, replace(incident, view=view)))
         case f.VerdictLatched(name, number, verdict, wall), Fenced(formation, incident):
             _expect((name, number) == (incident.incident, incident.round) and incident.verdict is None, job, fact)
             times = replace(incident.now_round, verdict_wall=wall)

@@ -23,6 +23,7 @@ from resurge_libs.core.time_limits import WrongOrder
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.actions import CloseStream
+from resurge_rendezvous.core.asking import back_in_place
 from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.endings import forget_end
@@ -239,6 +240,7 @@ def _seat(d: Draft, event: HelloReceived) -> None:
     d.touch(hello.node)
     if not same and old is not None:
         _fault_of_newcomer(d, old, hello.incarnation)
+    back_in_place(d, hello.node)
 
 
 def _admitted(hello: Hello, known: NodeEntry | None) -> NodeEntry:

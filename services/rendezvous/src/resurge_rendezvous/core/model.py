@@ -45,6 +45,7 @@ from resurge_rendezvous.core.events import (
 )
 from resurge_rendezvous.core.facts import (
     AttemptRaised,
+    CulpritChanged,
     DrainOrdered,
     Fact,
     FaultJoined,
@@ -179,6 +180,7 @@ __all__ = [
     "CloseStream",
     "ControlAction",
     "ControlAsked",
+    "CulpritChanged",
     "Deleted",
     "Desired",
     "Down",

@@ -11,6 +11,7 @@ from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.aborts import pass_on
 from resurge_rendezvous.core.actions import AnswerBeat
+from resurge_rendezvous.core.asking import closed_in_sight
 from resurge_rendezvous.core.clearing import is_clear
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.drains import told_to_leave
@@ -204,6 +205,7 @@ def on_closed(d: Draft, event: StreamClosed) -> None:
     d.mark_ready(seat.node)
     d.changed()
     d.because = Because(Reason.STREAM_LOST, f"the stream of {seat.node} was closed")
+    closed_in_sight(d, seat)
     if seat.lease is not None and seat.leaving is not None and is_clear(d, seat):
         lose_overdue(d, [seat])
     end_if_everyone_left(d)

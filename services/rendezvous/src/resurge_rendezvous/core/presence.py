@@ -21,6 +21,7 @@ from resurge_rendezvous.core.causes import FaultRecord
 from resurge_rendezvous.core.job import Assignment, Formation, Job, RecoverySpan
 from resurge_rendezvous.core.muster_values import JobMuster
 from resurge_rendezvous.core.offers import StepCounts
+from resurge_rendezvous.core.questions import NOTHING_ASKED, Questions
 from resurge_rendezvous.core.replacement_values import Refusal
 from resurge_rendezvous.core.shards import ShardMap
 from resurge_rendezvous.core.values import AbortNotice, Draining, Goal, MilestoneKind, NodePhase, Observed
@@ -191,6 +192,7 @@ class Presence:
     """Lost members whose kernel closed the stream, and until when their lease would have lasted."""
     timers: Timers = Timers()
     policy_asked: bool = False
+    questions: Questions = NOTHING_ASKED
     fenced_at: Instant | None = None
     """When the open round's fault fenced; None where that was in an earlier life of the service."""
     last_call_over: bool = False

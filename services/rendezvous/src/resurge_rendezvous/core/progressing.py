@@ -58,16 +58,18 @@ def ask_policy(d: Draft, *, at_once: bool = False) -> None:
             d.set_timers(marker_at=earliest(limit, granted) if clear else limit)
             return
         d.record(f.ProgressChecked(incident.incident, incident.round, check))
-    _ask(d)
+    put_question(d)
 
 
-def _ask(d: Draft) -> None:
+def put_question(d: Draft) -> None:
+    """Ask about the open round as it is known now; the limit for its verdict is not later for a further question."""
     incident = d.job.open_incident
     assert isinstance(incident, Incident), "policy is asked about an open incident"
     due = after(d.now, d.limits.verdict_limit_s)
-    d.see(policy_asked=True)
+    questions = d.seen.questions.asked()
+    d.see(policy_asked=True, questions=questions)
     d.set_timers(marker_at=None, verdict_at=earliest(d.seen.timers.verdict_at, due))
-    d.do(AskPolicy(incident.view, d.limits.verdict_limit_s))
+    d.do(AskPolicy(incident.view, d.limits.verdict_limit_s, questions.newest))
 
 
 def marker_over(d: Draft) -> None:

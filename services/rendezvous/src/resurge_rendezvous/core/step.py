@@ -11,6 +11,8 @@ The rules, in prose:
   its teardown or lost its lease, the lost ones cannot run on unseen, and enough nodes are ready.
 - The earliest fault began the story. Of a launcher that is gone only an interval is known where the service had no time
   to look: the end of a rank elsewhere that may be of it, and lies within, does not stand before it (causes.py).
+- A verdict judges the culprit that is known when it is taken: where another one becomes known before, the round is put
+  anew, and the answer to what was asked before counts for nothing; the wait for it is no longer (asking.py).
 - A recovery is over when every rank has committed a step. A fault before that is a further round of the same incident,
   and each closed round is charged to the budget once.
 - The job has succeeded when every member has finished. The first terminal decision stays, and everybody is told until

@@ -26,6 +26,8 @@ POLICY = "restart_policy"
 
 def on_verdict(d: Draft, event: VerdictArrived) -> None:
     """Policy has answered."""
+    if _is_withdrawn(d, event):
+        return
     match d.job.stage:
         case Fenced(_, incident) if _is_awaited(incident, event.incident, event.round):
             latch(d, incident, event.verdict)
@@ -37,6 +39,8 @@ def on_verdict(d: Draft, event: VerdictArrived) -> None:
 
 def on_unavailable(d: Draft, event: VerdictUnavailable) -> None:
     """Policy cannot be asked: the default decides at once."""
+    if _is_withdrawn(d, event):
+        return
     match d.job.stage:
         case Fenced(_, incident) if _is_awaited(incident, event.incident, event.round):
             decide_by_default(d, incident, Because(Reason.POLICY_UNREACHABLE, event.why))
@@ -64,6 +68,14 @@ def decide_by_default(d: Draft, incident: Incident, lack: Because) -> None:
     verdict = default_verdict(view, d.settings.verdict_rules)
     because = Because(verdict.because.code, f"{verdict.because.sentence} ({lack})")
     latch(d, incident, replace(verdict, because=because))
+
+
+def _is_withdrawn(d: Draft, event: VerdictArrived | VerdictUnavailable) -> bool:
+    """Whether it answers a question that named another culprit than is known since: it judges nobody, also not late."""
+    if event.question not in d.seen.questions.withdrawn:
+        return False
+    d.because = Because(Reason.LATE_EVENT_IGNORED, f"{event.incident} was put anew: another culprit is known since")
+    return True
 
 
 def _is_awaited(incident: Incident, name: IncidentId, number: int) -> bool:
