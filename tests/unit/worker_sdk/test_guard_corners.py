@@ -170,11 +170,11 @@ def test_a_fresh_ear_is_deaf_and_begins_without_a_launcher(monkeypatch):
 
 
 def test_a_group_is_told_of_the_end_of_a_guard_that_could_not_be_entered(monkeypatch):
-    def no_thread():
+    def no_thread(at_s):
         raise RuntimeError("can't start new thread")
 
     group = Told()
-    monkeypatch.setattr(deadlines.TIMER, "wake", no_thread)
+    monkeypatch.setattr(deadlines.TIMER, "sooner", no_thread)
     monkeypatch.setattr(deadlines.TIMER, "wakes_at_s", math.inf)
     with pytest.raises(RuntimeError, match="new thread"):
         resurge.deadline(LONG_S, group).__enter__()

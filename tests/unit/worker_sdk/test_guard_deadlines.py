@@ -135,11 +135,8 @@ class Due:
 
     def __init__(self, timer, due_s, expire):
         self.due_s, self.expire = due_s, expire
-        timer.registries[:] = timer.registries or [set()]
-        with timer.lock:
-            timer.registries[0].add(self)
-            if due_s < timer.wakes_at_s:
-                timer.wake()
+        timer.armed.add(self)
+        timer.sooner(due_s)
 
 
 def test_calls_come_in_the_order_of_their_instants():
@@ -191,15 +188,16 @@ def test_a_forked_child_has_no_guard_of_its_parent_and_can_arm_its_own():
         "    def abort(self): self.aborted.set()\n"
         "outer = Group()\n"
         "with resurge.deadline(600, outer):\n"
-        "    assert deadlines.EAR.begun and deadlines.ARMED_LOCK.acquire()\n"
+        "    assert deadlines.EAR.begun and deadlines._DECIDING.acquire() and deadlines.TIMER._lock.acquire()\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        "        assert not deadlines.ARMED, deadlines.ARMED\n"
-        "        if deadlines.ARMED_LOCK.locked() or deadlines.EAR.begun: os._exit(2)\n"
+        "        assert not deadlines.ARMED | deadlines._DECIDED\n"
+        "        held = deadlines._DECIDING.locked() or deadlines.TIMER._lock.locked()\n"
+        "        if held or deadlines.EAR.begun: os._exit(2)\n"
         "        group = Group()\n"
         "        with resurge.deadline(0.01, group, raise_=False) as guard: group.aborted.wait(20)\n"
         "        os._exit(0 if guard.fired and not outer.aborted.is_set() else 1)\n"
-        "    deadlines.ARMED_LOCK.release()\n"
+        "    deadlines._DECIDING.release(); deadlines.TIMER._lock.release()\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)

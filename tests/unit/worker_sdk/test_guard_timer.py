@@ -29,17 +29,12 @@ class Still(Timer):
 
     def __init__(self):
         super().__init__()
-        self.registries.append(set())
-        self.waited, self.wakes = [], 0
+        self.waited, self.asked = [], []
         self._changed.wait = self.waited.append
 
-    def wake(self):
-        assert self.lock.locked()
-        self.wakes += 1
-
-    def add(self, *due):
-        for one in due:
-            self.registries[0].add(one)
+    def sooner(self, at_s):
+        assert not deadlines._DECIDING.locked()
+        self.asked.append(at_s)
 
 
 class Due:
@@ -55,7 +50,7 @@ def still(monkeypatch, now):
     told = Still()
     told.wakes_at_s = now[0] + LONG_S
     monkeypatch.setattr(deadlines, "TIMER", told)
-    monkeypatch.setattr(deadlines, "ARMED_LOCK", told.lock)
+    monkeypatch.setattr(deadlines, "ARMED", told.armed)
     return told
 
 
@@ -78,7 +73,7 @@ class LingeringToldMeanwhile(ToldMeanwhile, Lingering):
 
 def test_a_call_is_due_at_its_instant_and_not_before(still, now):
     due = Due(100.5)
-    still.add(due)
+    still.armed.add(due)
     assert still._due() == []
     assert (still.waited, still.wakes_at_s) == ([0.5], 100.5)
     now[0] = 100.5
@@ -88,7 +83,7 @@ def test_a_call_is_due_at_its_instant_and_not_before(still, now):
 
 def test_what_was_due_is_called_once_and_waited_for_no_more(still):
     due = Due(99.0)
-    still.add(due)
+    still.armed.add(due)
     assert still._due() == [due]
     assert still._due() == []
     assert (due.due_s, still.waited) == (math.inf, [timer._LONGEST_WAIT_S])
@@ -96,58 +91,74 @@ def test_what_was_due_is_called_once_and_waited_for_no_more(still):
 
 @pytest.mark.parametrize("armed", [(), (math.inf,), (1e9,)])
 def test_without_an_instant_that_comes_soon_the_thread_still_looks_now_and_then(still, armed):
-    still.add(*map(Due, armed))
+    still.armed.update(map(Due, armed))
     assert still._due() == []
     assert still.waited == [timer._LONGEST_WAIT_S]
     assert still.wakes_at_s == min(armed, default=math.inf)
 
 
-def test_of_all_sets_the_nearest_instant_counts_and_what_is_due_comes_in_order(still, now):
-    still.registries.append(set())
+def test_the_nearest_instant_of_all_counts_and_what_is_due_comes_in_order(still, now):
     instants = [100.5 + number for number in range(40)]
-    for place, instant in enumerate(random.Random(1).sample(instants, len(instants))):
-        still.registries[place % 2].add(Due(instant))
+    all_ = [Due(instant) for instant in random.Random(1).sample(instants, len(instants))]
+    still.armed.update(all_)
     assert still._due() == []
-    assert still.waited == [0.5]
+    assert (still.waited, still.wakes_at_s) == ([0.5], 100.5)
     now[0] = 119.5
-    assert [one.due_s for one in still.registries[0] | still.registries[1] if one.due_s > now[0]] != []
-    expected = sorted(
-        (one for registry in still.registries for one in registry if one.due_s <= now[0]), key=lambda one: one.due_s
-    )
+    expected = sorted((one for one in all_ if one.due_s <= now[0]), key=lambda one: one.due_s)
     assert len(expected) == 20
     assert still._due() == expected
 
 
 def test_a_look_keeps_nothing_alive_that_ends_while_it_waits(still):
-    due = Due(LONG_S)
+    due, found = Due(LONG_S), []
     seen = weakref.ref(due)
-    still.add(due)
+    still.armed.add(due)
 
     def wait(_):
         nonlocal due
-        still.registries[0].clear()
+        still.armed.clear()
         del due
         found.append(seen())
 
-    found = []
     still._changed.wait = wait
     still._due()
     assert found == [None]
 
 
-def test_an_instant_that_comes_nearer_wakes_only_if_it_is_nearer_than_what_is_waited_for(still):
-    still.sooner(still.wakes_at_s)
-    assert still.wakes == 0
-    still.sooner(still.wakes_at_s - 0.1)
-    assert still.wakes == 1
-    assert not still.lock.locked()
+def test_what_is_armed_while_the_thread_looks_is_not_overlooked(still, monkeypatch):
+    """Who arms then finds that it has to ask, whatever was waited for before."""
+    found = []
+
+    def looks():
+        found.append(still.wakes_at_s)
+        return 100.0
+
+    monkeypatch.setattr(timer, "_monotonic", looks)
+    still.wakes_at_s = 1.0
+    assert still._due() == []
+    still.armed.add(Due(99.0))
+    still.wakes_at_s = 1.0
+    assert still._due() != []
+    assert found == [math.inf, math.inf]
+    assert still.wakes_at_s == math.inf
 
 
-def test_a_guard_wakes_the_thread_only_if_it_is_due_before_what_is_waited_for(still):
+def test_an_instant_wakes_the_thread_only_if_it_is_nearer_than_what_is_waited_for(monkeypatch):
+    fresh, told = Timer(), []
+    fresh.wakes_at_s, fresh._thread = 5.0, object()
+    monkeypatch.setattr(fresh._changed, "notify", lambda: told.append(fresh._lock.locked()))
+    fresh.sooner(5.0)
+    assert told == []
+    fresh.sooner(4.9)
+    assert told == [True]
+    assert not fresh._lock.locked()
+
+
+def test_a_guard_asks_the_thread_only_if_it_is_due_before_what_is_waited_for(still):
     with resurge.deadline(LONG_S, Group()):
-        assert still.wakes == 0
-    with resurge.deadline(LONG_S - 0.1, Group()):
-        assert still.wakes == 1
+        assert still.asked == []
+    with resurge.deadline(LONG_S - 0.5, Group()) as guard:
+        assert still.asked == [guard.due_s] == [699.5]
 
 
 def test_one_thread_serves_all_and_none_where_no_instant_comes(monkeypatch):
@@ -175,58 +186,61 @@ def test_a_thread_that_could_not_be_had_is_asked_for_again(monkeypatch):
         with pytest.raises(RuntimeError):
             fresh.sooner(LONG_S)
     assert len(refused) == 2
-    assert not fresh.lock.locked()
+    assert not fresh._lock.locked()
 
 
 def test_a_fresh_start_knows_neither_thread_nor_instants():
     fresh = Timer()
-    fresh.registries.append({1})
+    armed = fresh.armed
+    armed.add(1)
     fresh.wakes_at_s, fresh._thread = 5.0, object()
-    fresh.lock.acquire()
+    fresh._lock.acquire()
     fresh.forget()
-    assert (fresh.registries, fresh.wakes_at_s, fresh._thread) == ([set()], math.inf, None)
-    assert not fresh.lock.locked()
+    assert fresh.armed is armed
+    assert (armed, fresh.wakes_at_s, fresh._thread) == (set(), math.inf, None)
+    assert not fresh._lock.locked()
 
 
-def test_a_guard_that_ends_is_looked_at_no_more():
+def test_a_guard_that_ends_is_looked_at_no_more(still):
     with resurge.deadline(LONG_S, Group()) as guard:
-        assert guard in deadlines.ARMED
-    assert guard not in deadlines.ARMED
+        assert (still.armed, guard.due_s) == ({guard}, 700.0)
+    assert still.armed == set()
 
 
-def test_a_guard_is_due_when_its_limit_is_over(still):
-    with resurge.deadline(LONG_S, Group()) as guard:
-        assert guard.due_s == 700.0
-
-
-def test_a_guard_that_is_stood_down_is_never_due(still):
+def test_a_guard_that_is_stood_down_is_looked_at_no_more(still):
     with resurge.deadline(LONG_S, Group()) as guard:
         guard.stand_down()
-        assert guard.due_s == math.inf
+        assert (still.armed, guard.outcome) == (set(), Outcome.STOOD_DOWN)
 
 
-def test_a_guard_that_is_stood_down_while_it_is_entered_is_never_due(still):
-    group = ToldMeanwhile()
+@pytest.mark.parametrize("is_told_before", [False, True])
+def test_a_guard_that_is_stood_down_before_the_clock_runs_is_looked_at_no_more(still, is_told_before):
+    group = Group() if is_told_before else ToldMeanwhile()
     group.guard = resurge.deadline(LONG_S, group)
+    if is_told_before:
+        group.guard.stand_down()
+        assert group.guard.outcome is Outcome.STOOD_DOWN
     with group.guard:
-        assert group.guard.due_s == math.inf
+        assert (still.armed, group.guard.outcome) == (set(), Outcome.STOOD_DOWN)
+    assert group.guard.outcome is Outcome.STOOD_DOWN
 
 
-def test_a_guard_that_an_order_ends_is_never_due(still):
+def test_a_guard_that_an_order_ends_is_looked_at_no_more(still):
     group = Group()
     with resurge.deadline(LONG_S, group, raise_=False) as guard:
         assert deadlines.obey(Order(1, 0, "a rank has died")) == 1
-        assert guard.due_s == math.inf
+        assert still.armed == set()
     assert guard.outcome is Outcome.ORDERED
 
 
 def test_a_stand_down_brings_the_deadline_nearer_once(still, now):
     with resurge.deadline(LONG_S, Lingering()) as guard:
         guard.stand_down()
-        assert (guard.due_s, still.wakes) == (105.0, 1)
+        assert (guard.due_s, still.asked) == (105.0, [105.0])
         now[0] = 101.0
         guard.stand_down()
-        assert (guard.due_s, still.wakes) == (105.0, 1)
+        assert (guard.due_s, still.asked) == (105.0, [105.0])
+        assert still.armed == {guard}
 
 
 def test_a_stand_down_never_puts_the_deadline_off(still):
@@ -236,11 +250,68 @@ def test_a_stand_down_never_puts_the_deadline_off(still):
 
 
 @pytest.mark.parametrize("is_told_before", [False, True])
-def test_a_stand_down_before_the_clock_runs_brings_the_deadline_nearer_from_the_entry(still, is_told_before):
+def test_a_stand_down_before_the_clock_runs_brings_the_deadline_nearer_from_the_entry(still, now, is_told_before):
     group = Lingering() if is_told_before else LingeringToldMeanwhile()
     group.guard = resurge.deadline(LONG_S, group)
     if is_told_before:
         group.guard.stand_down()
+        now[0] = 200.0
     with group.guard:
-        assert group.guard.due_s == 105.0
+        assert group.guard.due_s == now[0] + GRACE_S
     assert group.guard.outcome is Outcome.STOOD_DOWN
+
+
+def test_a_stand_down_after_the_end_changes_nothing(still):
+    for group in (Group(), Lingering()):
+        with resurge.deadline(LONG_S, group) as guard:
+            pass
+        guard.stand_down()
+        assert (guard.outcome, guard.due_s, still.asked) == (Outcome.COMPLETED, 700.0, [])
+    unarmed = resurge.deadline(None, Group())
+    unarmed.stand_down()
+    assert unarmed.outcome is Outcome.NOT_ARMED
+
+
+def test_the_end_of_a_block_waits_until_who_decided_first_has_written_that_down(still, monkeypatch):
+    with resurge.deadline(LONG_S, Group()) as guard:
+        assert guard._take()
+        assert {guard} == deadlines._DECIDED
+
+        class Held:
+            """The lock, which is let go of once the outcome stands."""
+
+            def __enter__(self):
+                guard._outcome = Outcome.STOOD_DOWN
+
+            def __exit__(self, *_):
+                pass
+
+        monkeypatch.setattr(deadlines, "_DECIDING", Held())
+    assert (guard.outcome, deadlines._DECIDED) == (Outcome.STOOD_DOWN, set())
+
+
+def test_an_outcome_is_taken_once_and_only_between_entry_and_end(still):
+    guard = resurge.deadline(LONG_S, Group())
+    assert not guard._take()
+    with guard:
+        assert guard._take()
+        assert not guard._take()
+        assert resurge.guards.stand_down_all() == 1, "it is entered still"
+    assert not guard._take()
+    assert set() == deadlines._DECIDED
+
+
+def test_in_a_forked_child_the_parents_guard_ends_quietly(still):
+    with resurge.deadline(LONG_S, Group()) as guard:
+        still.armed.clear()
+    assert guard.outcome is Outcome.COMPLETED
+
+
+def test_a_deadline_in_the_instant_of_entering_does_not_abort_what_was_stood_down_before(still, monkeypatch):
+    group = Group()
+    guard = resurge.deadline(LONG_S / 2, group)
+    guard.stand_down()
+    monkeypatch.setattr(still, "sooner", lambda at_s: guard.expire())
+    with guard:
+        pass
+    assert (guard.outcome, guard.fired, group.aborts) == (Outcome.STOOD_DOWN, False, 0)

@@ -81,25 +81,23 @@ def test_R13_it_is_registered_before_the_clock_runs(monkeypatch):
     found = []
     guard = RefitAbortWatchdog(group, LONG_S)
 
-    def the_clock_begins_to_run():
-        assert refit_watchdog._ARMED_LOCK.locked()
-        found.append(set(refit_watchdog._ARMED))
+    def told_in_that_instant(at_s):
+        found.append(stand_down_armed_watchdogs())
 
-    monkeypatch.setattr(deadlines.TIMER, "wake", the_clock_begins_to_run)
+    monkeypatch.setattr(deadlines.TIMER, "sooner", told_in_that_instant)
     monkeypatch.setattr(deadlines.TIMER, "wakes_at_s", math.inf)
     with guard:
-        # whoever looks takes the lock, and so finds it the moment the clock runs
-        assert stand_down_armed_watchdogs() == 1
-    assert found == [{guard}]
+        assert guard.outcome is Outcome.STOOD_DOWN
+    assert found == [1]
     assert not guard.fired
     assert group.aborts == 0
 
 
 def test_R13_a_clock_that_cannot_be_started_leaves_nothing_registered(monkeypatch):
-    def no_thread():
+    def no_thread(at_s):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(deadlines.TIMER, "wake", no_thread)
+    monkeypatch.setattr(deadlines.TIMER, "sooner", no_thread)
     monkeypatch.setattr(deadlines.TIMER, "wakes_at_s", math.inf)
     with pytest.raises(RuntimeError, match="new thread"):
         with RefitAbortWatchdog(Group(), LONG_S):

@@ -11,9 +11,11 @@ by `fired` alone. Without a positive limit and a group nothing happens at all: n
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from resurge import environment
 from resurge.guards.aborted import (
@@ -24,7 +26,7 @@ from resurge.guards.aborted import (
     is_refit_context_lost,
 )
 from resurge.guards.bounds import RELEASE_GRACE_S, off_loop, sync_within, teardown_within
-from resurge.guards.deadlines import ARMED_LOCK, Deadline, stand_down_each
+from resurge.guards.deadlines import Deadline
 from resurge.guards.groups import Abortable as _Abortable
 
 __all__ = [
@@ -43,7 +45,8 @@ __all__ = [
 ]
 
 _HOLD_LOOK_S = 0.1
-_ARMED_LOCK = ARMED_LOCK
+_ARMED_LOCK = threading.Lock()
+"""Guards the registry."""
 _ARMED: set[RefitAbortWatchdog] = set()
 R = TypeVar("R")
 
@@ -52,16 +55,33 @@ class RefitAbortWatchdog(Deadline):
     """Aborts the groups of a refit that takes longer than `timeout_s` seconds; armed, fired, stand_down()."""
 
     error_type: ClassVar[type[RefitAborted]] = RefitAborted
-    registry: ClassVar[set[Any]] = _ARMED
     needs_groups: ClassVar[bool] = True
     obeys: ClassVar[bool] = False
-    is_loud: ClassVar[bool] = True
 
     def __init__(self, group: _Abortable | Sequence[_Abortable | None] | None, timeout_s: float | None) -> None:
         super().__init__(group, timeout_s, "the refit", raise_=False, fan_out=False)
 
-    def _say_armed(self) -> None:
+    def __enter__(self) -> Self:
+        if not self.armed or self._entered_until_s:
+            return super().__enter__()
         _say(f"refit watchdog armed: {self._timeout_s:g} s, {len(self._groups)} groups")
+        with _ARMED_LOCK:
+            _ARMED.add(self)
+        try:
+            return super().__enter__()
+        except BaseException:
+            self._unregister()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unregister()
+        super().__exit__(kind, error, trace)
+
+    def _unregister(self) -> None:
+        with _ARMED_LOCK:
+            _ARMED.discard(self)
 
     def _say_not_armed(self, why: str) -> None:
         _say(f"refit watchdog NOT armed: {why}")
@@ -89,7 +109,11 @@ def release_within(
 
 def stand_down_armed_watchdogs() -> int:
     """A death is confirmed: no deadline for silence is needed. Gives the number of watchdogs that were armed."""
-    return stand_down_each(_ARMED)
+    with _ARMED_LOCK:
+        armed = list(_ARMED)
+    for guard in armed:
+        guard.stand_down()
+    return len(armed)
 
 
 def hold_refit_for_fault_injection() -> None:
@@ -116,3 +140,12 @@ def _say(line: str) -> None:
     except (OSError, ValueError):
         # an output that is closed loses a line, not a refit
         return
+
+
+def _after_fork_in_child() -> None:
+    # what the parent guards is the parent's
+    cast(Any, _ARMED_LOCK)._at_fork_reinit()
+    _ARMED.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,8 +1,9 @@
 """A deadline around a block that may block in native code: past it, the groups are aborted from another thread.
 
-Decides the outcome of each guard once, under its lock: the block's end, a stand-down or the deadline, whichever comes
-first. `fired` is set before the first abort, because an aborted collective may return as if all were well; it is the
-flag, not an exception, that tells. Effects: the process's timer; threads for the aborts (abort_work.py).
+Decides the outcome of each guard once: the block's end, a stand-down, an order or the deadline, whichever is first to
+take it out of the set of the armed. The end of a block in time, as of almost every step of a training, takes no lock.
+`fired` is set before the first abort, because an aborted collective may return as if all were well; it is the flag, not
+an exception, that tells. Effects: the process's timer; threads for the aborts (abort_work.py).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import math
 import os
 import threading
 import time
@@ -53,13 +53,12 @@ class Outcome(Enum):
     """The deadline passed, and then it was told."""
 
 
-ARMED_LOCK = TIMER.lock
-"""Guards every registry of armed guards."""
-ARMED: set[Deadline] = set()
-"""The guards under general names that are armed now."""
-TIMER.registries.append(ARMED)
+ARMED: set[Deadline] = TIMER.armed
+"""The guards that are armed and undecided: who takes one out decides its outcome, and that can be one alone."""
+_DECIDED: set[Deadline] = set()
+"""Those that are entered still, but whose outcome another thread has decided."""
 _DECIDING = threading.Lock()
-"""Guards the outcome of every guard. Whoever holds it calls nothing: a signal's handler may come in between."""
+"""Held to decide an outcome, except by the end of the block, which needs no lock but where another was first."""
 # In a training step all of this is cold, and each look into another object costs: hence the plain names.
 _NOT_ARMED, _OPEN, _COMPLETED = Outcome.NOT_ARMED, Outcome.OPEN, Outcome.COMPLETED
 _DEBUG = logging.DEBUG
@@ -84,13 +83,12 @@ class Deadline:
         "_work",
         "due_s",
     )
+    due_s: float
+    """From the entry on: when it is due, of time.monotonic()."""
     error_type: ClassVar[type[CollectiveAborted]] = CollectiveAborted
-    registry: ClassVar[set[Any]] = ARMED
     needs_groups: ClassVar[bool] = False
     obeys: ClassVar[bool] = True
-    """Whether orders of the launcher abort it; a controller of its own may want that for itself."""
-    is_loud: ClassVar[bool] = False
-    """Whether it says that it is armed to everybody, and not only to who debugs."""
+    """Whether the launcher's orders and `stand_down_all` are for it; a controller of its own may want both itself."""
 
     def __init__(
         self,
@@ -112,10 +110,6 @@ class Deadline:
         self._outcome = _OPEN if limit_s > 0 and (self._groups or not self.needs_groups) else _NOT_ARMED
         if limit_s > 0 and not is_one:
             _check(self._groups)
-
-    def __init_subclass__(cls) -> None:
-        if "registry" in cls.__dict__:
-            TIMER.registries.append(cls.registry)
 
     @property
     def armed(self) -> bool:
@@ -149,15 +143,14 @@ class Deadline:
         """
         grace_s = self._grace_s()
         with _DECIDING:
-            outcome = self._outcome
-            if outcome is _OPEN and grace_s > 0:
-                self._was_told = True
-            elif outcome is _OPEN:
-                self._outcome = Outcome.STOOD_DOWN
-            elif outcome is Outcome.ABORTED:
+            self._was_told = True
+            if self._outcome is Outcome.ABORTED:
                 self._outcome = Outcome.LATE_STAND_DOWN
-        if outcome is _OPEN:
-            self._told(grace_s)
+            elif grace_s <= 0 and self._outcome is not _NOT_ARMED and (not self._entered_until_s or self._take()):
+                self._outcome = Outcome.STOOD_DOWN
+        if self._outcome is _OPEN and self._entered_until_s and (at_s := _monotonic() + grace_s) < self.due_s:
+            self.due_s = at_s
+            TIMER.sooner(at_s)
 
     def covers(self, group: Abortable) -> bool:
         """Whether this group would be aborted."""
@@ -172,25 +165,23 @@ class Deadline:
         groups = self._groups
         if not EAR.begun and groups and self.obeys:
             EAR.begin()
-        if self.is_loud or _is_said(_DEBUG):
-            self._say_armed()
+        if _is_said(_DEBUG):
+            _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(groups))
         self.due_s = self._entered_until_s = at_s = _monotonic() + self._timeout_s
         try:
             for group in groups:
-                if hasattr(group, "enter_guard"):
-                    group.enter_guard(at_s)
-            # known when the clock begins to run: a stand-down in this instant must find it
-            with ARMED_LOCK:
-                self.registry.add(self)
-                if at_s < TIMER.wakes_at_s:
-                    TIMER.wake()
+                if (enter := getattr(group, "enter_guard", None)) is not None:
+                    enter(at_s)
+            # with that the clock runs; whoever stands down in this instant finds it, or is found below
+            ARMED.add(self)
+            if at_s < TIMER.wakes_at_s:
+                TIMER.sooner(at_s)
         except BaseException:
-            with ARMED_LOCK:
-                self.registry.discard(self)
+            ARMED.discard(self)
             self._leave_groups()
             raise
-        if self._was_told or self._outcome is not _OPEN:
-            self._told_meanwhile()
+        if self._was_told:
+            self.stand_down()
         return self
 
     def __exit__(
@@ -198,16 +189,17 @@ class Deadline:
     ) -> None:
         if self._outcome is _NOT_ARMED:
             return
-        with _DECIDING:
-            if self._outcome is _OPEN:
-                self._outcome = Outcome.STOOD_DOWN if self._was_told else _COMPLETED
-        with ARMED_LOCK:
-            self.registry.discard(self)
+        try:
+            ARMED.remove(self)
+        except KeyError:
+            self._leave_decided()
+        else:
+            self._outcome = Outcome.STOOD_DOWN if self._was_told else _COMPLETED
         if self._fired:
             self._work.wait(JOIN_LIMIT_S)
         for group in self._groups:
-            if hasattr(group, "leave_guard"):
-                group.leave_guard(self._entered_until_s)
+            if (leave := getattr(group, "leave_guard", None)) is not None:
+                leave(self._entered_until_s)
         self._groups = ()
         if self._fired:
             self._raise(error)
@@ -224,29 +216,38 @@ class Deadline:
             return f"{self._name()} was aborted by order: {self._order}"
         return f"{self._name()} passed its deadline of {self._timeout_s:g} s and was aborted"
 
-    def _told(self, grace_s: float) -> None:
-        """Of a stand-down: the deadline is put off for ever, or with a grace brought nearer, as far as it runs."""
-        if grace_s <= 0:
-            self.due_s = math.inf
-        elif self._entered_until_s and (at_s := _monotonic() + grace_s) < self.due_s:
-            self.due_s = at_s
-            TIMER.sooner(at_s)
+    def _take(self) -> bool:
+        """Whether the outcome is the caller's to decide, who holds the lock; not before it is entered."""
+        if self in _DECIDED:
+            return False
+        # first there, then here: it is never missing in both
+        _DECIDED.add(self)
+        try:
+            ARMED.remove(self)
+        except KeyError:
+            _DECIDED.discard(self)
+            return False
+        return True
 
-    def _told_meanwhile(self) -> None:
-        """It was stood down before the clock ran."""
-        self._told(self._grace_s() if self._outcome is _OPEN else 0.0)
+    def _leave_decided(self) -> None:
+        """The end of a block whose outcome was decided: wait until it is written down."""
+        with _DECIDING:
+            _DECIDED.discard(self)
+            if self._outcome is _OPEN:
+                # of the parent of this process, before it forked
+                self._outcome = _COMPLETED
 
     def _grace_s(self) -> float:
         return max((getattr(group, "stand_down_grace_s", 0.0) for group in self._groups), default=0.0)
 
     def _leave_groups(self) -> None:
         for group in self._groups:
-            if hasattr(group, "leave_guard"):
-                group.leave_guard(self._entered_until_s)
+            if (leave := getattr(group, "leave_guard", None)) is not None:
+                leave(self._entered_until_s)
 
     def is_meant(self, phase: str) -> bool:
         """Whether an order for this phase, empty for all, is for this guard."""
-        return bool(self._groups) and phase in ("", self._phase)
+        return self.obeys and bool(self._groups) and phase in ("", self._phase)
 
     def order(self, sentence: str) -> bool:
         """Abort now, because somebody knows that the wait is in vain; False where it has ended already."""
@@ -262,21 +263,18 @@ class Deadline:
         groups = self._groups
         work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
         with _DECIDING:
-            if self._outcome is not _OPEN:
+            # one that was stood down before it was entered is decided, though it stands among the armed for a moment
+            if self._outcome is not _OPEN or not self._take():
                 return False
             self._fired = True
             self._outcome = outcome
             self._order = order
             self._work = work
-        self.due_s = math.inf
         work.start()
         return True
 
     def _name(self) -> str:
         return self._phase or "the guarded block"
-
-    def _say_armed(self) -> None:
-        _log.debug("resurge: guard of %s armed: %s s, %d groups", self._name(), self._timeout_s, len(self._groups))
 
     def _say_not_armed(self, why: str) -> None:
         _log.debug("resurge: guard of %s not armed: %s", self._name(), why)
@@ -330,13 +328,8 @@ def bounded(
 
 def stand_down_all(group: Abortable | None = None) -> int:
     """Stand down every armed guard made by `deadline`, or those that cover this group; gives their number."""
-    return stand_down_each(ARMED, group)
-
-
-def stand_down_each(registry: Iterable[Deadline], group: Abortable | None = None) -> int:
-    """Stand down the guards of a registry, looked at under the lock and told outside it; gives their number."""
-    with ARMED_LOCK:
-        armed = [guard for guard in registry if group is None or guard.covers(group)]
+    entered = ARMED.copy() | _DECIDED.copy()
+    armed = [guard for guard in entered if guard.obeys and (group is None or guard.covers(group))]
     for guard in armed:
         guard.stand_down()
     return len(armed)
@@ -347,9 +340,7 @@ def obey(order: Order) -> int:
     if order.until_ns and time.monotonic_ns() >= order.until_ns:
         _log.debug("resurge: an order came too late: %s", order.sentence)
         return 0
-    with ARMED_LOCK:
-        meant = [guard for guard in ARMED if guard.is_meant(order.phase)]
-    return sum(guard.order(order.sentence) for guard in meant)
+    return sum(guard.order(order.sentence) for guard in ARMED.copy() if guard.is_meant(order.phase))
 
 
 EAR = Ear(obey)
@@ -373,6 +364,7 @@ def _check(groups: Iterable[object]) -> None:
 def _after_fork_in_child() -> None:
     # what the parent guards is the parent's: its timer and its threads did not come along
     cast(Any, _DECIDING)._at_fork_reinit()
+    _DECIDED.clear()
     TIMER.forget()
     EAR.forget()
 

@@ -1,9 +1,9 @@
 """One daemon thread that calls what is due, for all guards of a process.
 
 Decides when the thread wakes: it looks through all that are armed, which are few, for the nearest instant, and is woken
-before that only for one that is nearer still. So arming and ending cost nothing but a place in a set, and nothing is
-left of what has ended. What is due is called once, the earliest first; to take a call back is to put its instant off
-for ever. Calls must be short: they hold up all others. Effects: one thread, from the first finite instant on.
+before that only for one that is nearer still. So arming and ending cost nothing but a place in a set, without a lock,
+and nothing is left of what has ended. What is due is called once, the earliest first. Calls must be short: they hold up
+all others. Effects: one thread, from the first finite instant on.
 """
 
 from __future__ import annotations
@@ -26,46 +26,42 @@ class Timed(Protocol):
     """What the thread calls."""
 
     due_s: float
-    """When, of time.monotonic(); infinite for never. Anyone may put it off; nearer: then `sooner` must be called."""
+    """When, of time.monotonic(); infinite for never. Whoever brings it nearer calls `sooner`."""
 
     def expire(self) -> object:
         """It is due, or was a moment ago."""
 
 
 class Timer:
-    """The thread, and the sets in which it looks."""
+    """The thread, and the set in which it looks."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        """Held for each look and each change of a set."""
-        self.registries: list[set[Any]] = []
-        """Sets of Timed. Who adds one that is due before `wakes_at_s` calls `wake` before it lets go of the lock."""
+        self.armed: set[Any] = set()
+        """What is Timed, until it ends. Each change, and each copy, is one step of the interpreter: no lock is needed.
+        Who adds to it calls `sooner` for an instant before `wakes_at_s`, looking at that afterwards."""
         self.wakes_at_s = math.inf
-        """When the thread looks next by itself."""
-        self._changed = threading.Condition(self.lock)
+        """When the thread looks next by itself; infinite also while it looks."""
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
 
-    def wake(self) -> None:
-        """Have the thread look anew. Needs the lock; raises RuntimeError where no thread can be had."""
-        if self._thread is None:
-            thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
-            thread.start()
-            self._thread = thread
-        self._changed.notify()
-
     def sooner(self, at_s: float) -> None:
-        """The instant of something armed was brought nearer, to this one."""
-        with self.lock:
-            if at_s < self.wakes_at_s:
-                self.wake()
+        """Something is due at this instant, which may be before the next look. Raises RuntimeError without a thread."""
+        with self._lock:
+            if at_s >= self.wakes_at_s:
+                return
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+                thread.start()
+                self._thread = thread
+            self._changed.notify()
 
     def forget(self) -> None:
         """In a forked child: the thread did not come along, and the lock may be held by one that did not either."""
         self._changed._at_fork_reinit()  # type: ignore[attr-defined]
         self._thread = None
         self.wakes_at_s = math.inf
-        for registry in self.registries:
-            registry.clear()
+        self.armed.clear()
 
     def _run(self) -> None:
         while True:
@@ -79,9 +75,11 @@ class Timer:
                 _log.exception("resurge: a guard's deadline could not be carried out")
 
     def _due(self) -> list[Timed]:
-        """What is due now, each once, the earliest first; where nothing is, it waits for that or for `wake`."""
-        with self.lock:
-            armed: list[Timed] = [one for registry in self.registries for one in registry]
+        """What is due now, each once, the earliest first; where nothing is, it waits for that or for `sooner`."""
+        with self._lock:
+            # first this, then the copy: what it lacks was armed later, and is told by `sooner` once the lock is free
+            self.wakes_at_s = math.inf
+            armed: set[Timed] = self.armed.copy()
             now_s = _monotonic()
             due = sorted((one for one in armed if one.due_s <= now_s), key=_by_instant)
             for one in due:

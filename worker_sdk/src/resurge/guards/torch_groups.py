@@ -32,6 +32,7 @@ SNAPSHOT_LIMIT_S = 0.25
 """How long an abort waits for the flight recorder."""
 _SHORTEST_S = 0.001
 _log = logging.getLogger("resurge")
+_monotonic = time.monotonic
 R = TypeVar("R")
 
 
@@ -103,20 +104,21 @@ class GlooGroup:
 
     def enter_guard(self, deadline_s: float) -> None:
         """A guard over this group begins, until this instant of time.monotonic()."""
-        with self._lock:
-            self._deadlines.append(deadline_s)
-            if len(self._deadlines) > 1 or deadline_s - time.monotonic() + NATIVE_MARGIN_S < self._usual_s:
+        # most guards of training have limits beyond the usual one: then there is nothing to tell the backend
+        self._deadlines.append(deadline_s)
+        if len(self._deadlines) > 1 or deadline_s - _monotonic() + NATIVE_MARGIN_S < self._usual_s:
+            with self._lock:
                 self._set_timeout()
 
     def leave_guard(self, deadline_s: float) -> None:
         """That guard has ended. Never raises: the group may have been destroyed inside it."""
-        with self._lock:
-            try:
-                self._deadlines.remove(deadline_s)
-                if self._deadlines or self._told is not self._usual:
+        try:
+            self._deadlines.remove(deadline_s)
+            if self._deadlines or self._told is not self._usual:
+                with self._lock:
                     self._set_timeout()
-            except (ValueError, RuntimeError):
-                _log.debug("resurge: a guard left a group that is no more")
+        except (ValueError, RuntimeError):
+            _log.debug("resurge: a guard left a group that is no more")
 
     def run(self, operation: Callable[[Any], R]) -> R:
         """A collective on the group, bounded natively by what is left of the innermost guard.
@@ -160,10 +162,8 @@ class GlooGroup:
             return self._bound()
 
     def _set_timeout(self) -> None:
-        timeout = self._usual
-        if self._deadlines and (bound_s := self._bound_s()) < self._usual_s:
-            timeout = timedelta(seconds=bound_s)
-        # most guards of training have limits beyond the usual one: then there is nothing to tell the backend
+        bound_s = self._bound_s()
+        timeout = timedelta(seconds=bound_s) if bound_s < self._usual_s else self._usual
         if timeout is not self._told and self._backend is not None:
             self._told = timeout
             # gloo counts in whole milliseconds, and takes 0 for no limit
@@ -174,9 +174,8 @@ class GlooGroup:
         return None if bound_s == math.inf else timedelta(seconds=bound_s)
 
     def _bound_s(self) -> float:
-        if not self._deadlines:
-            return math.inf
-        return max(min(self._deadlines) - time.monotonic() + NATIVE_MARGIN_S, _SHORTEST_S)
+        # each look at the list is one step of the interpreter, as each change of it is: guards come and go meanwhile
+        return max(min(self._deadlines, default=math.inf) - _monotonic() + NATIVE_MARGIN_S, _SHORTEST_S)
 
 
 def open_gloo(make: Callable[[], Any], snapshot_to: Path | None = None) -> GlooGroup:
