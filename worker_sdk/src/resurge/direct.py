@@ -118,7 +118,7 @@ class Services:
         self._where = where
         self._pid = os.getpid()
         self._lines: dict[tuple[str, str], _Line] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         _FORKS.knows(self)
 
     def __enter__(self) -> Self:

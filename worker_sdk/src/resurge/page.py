@@ -343,10 +343,10 @@ class PageWriter(_Mapping):
 
     def write_phase(self, phase: Phase) -> None:
         """Replace the record of the open phase; depth 0 says that none is open."""
-        self._phase_number += 1
+        self._phase_number = number = self._phase_number + 1
         name = clipped_utf8(phase.name, PHASE_NAME_BYTES)
         record = _PHASE.pack(
-            self._phase_number,
+            number,
             phase.depth,
             phase.opened_ns,
             cell_value(phase.limit_ns),
@@ -354,10 +354,12 @@ class PageWriter(_Mapping):
             name,
             len(name),
         )
-        offset = _PHASE_SLOTS[self._phase_number % len(_PHASE_SLOTS)]
-        self._bytes[offset : offset + _PHASE.size] = record
-        check_at = offset + _PHASE.size
-        self._bytes[check_at : check_at + _PHASE_CHECK.size] = _PHASE_CHECK.pack(zlib.crc32(record))
+        record += _PHASE_CHECK.pack(zlib.crc32(record))
+        offset = _PHASE_SLOTS[number % len(_PHASE_SLOTS)]
+        end = offset + len(record)
+        # a signal's handler may have come in between with a newer record; from here on none can
+        if number == self._phase_number:
+            self._bytes[offset:end] = record
 
 
 def cell_value(number: int) -> int:

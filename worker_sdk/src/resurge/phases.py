@@ -21,8 +21,10 @@ class OpenPhases:
     def __init__(self, page: PageWriter, beat: Callable[[], None]) -> None:
         self._page = page
         self._beat = beat
-        self._lock = threading.Lock()
-        self._open: list[Phase] = []
+        self._lock = threading.RLock()
+        self._open: dict[int, Phase] = {}
+        """By identity, the outermost first. It changes before the page does, each time in one step: a signal's handler
+        that has phases of its own may come in between."""
         self._armed = True
 
     def disarm(self) -> None:
@@ -34,7 +36,7 @@ class OpenPhases:
         phase = Phase(name, time.monotonic_ns(), limit_ns, 0, len(self._open) + 1)
         if self._armed:
             with self._lock:
-                self._open.append(phase)
+                self._open[id(phase)] = phase
                 self._write()
         return phase
 
@@ -43,15 +45,16 @@ class OpenPhases:
         if not self._armed:
             return
         with self._lock:
-            self._open = [opened for opened in self._open if opened is not phase]
+            self._open.pop(id(phase), None)
             # The beat comes first: between the two stores the worker must not look silent since before the phase.
             self._beat()
             self._write()
 
     def _write(self) -> None:
-        top = self._open[-1] if self._open else _NOTHING_OPEN
-        deadline_ns = earliest_deadline_ns(self._open)
-        self._page.write_phase(Phase(top.name, top.opened_ns, top.limit_ns, deadline_ns, len(self._open)))
+        phases = tuple(self._open.values())
+        top = phases[-1] if phases else _NOTHING_OPEN
+        deadline_ns = earliest_deadline_ns(phases)
+        self._page.write_phase(Phase(top.name, top.opened_ns, top.limit_ns, deadline_ns, len(phases)))
 
 
 class PhaseScope:

@@ -51,7 +51,7 @@ class Session(SettableLimits):
         self._page = own_page(environment.page, self._pid)
         # What "armed" means. A forked child loses it, and keeps the page to read its fence from.
         self._cells = self._page.cells if self._page is not None else None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._beat_count = 0
         self._steps_here = 0
         self._first_step_told = False
@@ -291,7 +291,8 @@ class Session(SettableLimits):
 
 
 _current: Session | None = None
-_current_lock = threading.Lock()
+_current_lock = threading.RLock()
+"""Taken again by a signal's handler that asks for the session while the first one is made."""
 
 
 def session(beat_limit: float | None = None, quick_exit: bool | None = None) -> Session:
@@ -305,8 +306,10 @@ def session(beat_limit: float | None = None, quick_exit: bool | None = None) -> 
     global _current
     with _current_lock:
         if _current is None:
-            _current = Session(read_environment())
-            _current.watch_uncaught()
+            made = Session(read_environment())
+            if _current is None:
+                _current = made
+                made.watch_uncaught()
         current = _current
     if beat_limit is not None:
         current.set_beat_limit(beat_limit)
@@ -340,7 +343,7 @@ def _fence_without_page(told_path: str, strict: bool) -> Fence:
 
 def _after_fork_in_child() -> None:
     global _current_lock
-    _current_lock = threading.Lock()
+    _current_lock = threading.RLock()
     if _current is not None:
         _current.disarm()
 

@@ -24,7 +24,7 @@ POLL_S = 0.05
 """From one look at a stream to the next."""
 _log = logging.getLogger("resurge")
 _group_locks: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
-_group_locks_lock = threading.Lock()
+_group_locks_lock = threading.RLock()
 R = TypeVar("R")
 
 
@@ -174,7 +174,7 @@ def _lock_of(group: Any) -> threading.Lock:
 def _after_fork_in_child() -> None:
     # the lock may be held by a thread that did not come along
     global _group_locks_lock
-    _group_locks_lock = threading.Lock()
+    _group_locks_lock = threading.RLock()
     _group_locks.clear()
 
 

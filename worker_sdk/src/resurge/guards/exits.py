@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 EXIT_BUDGET_S = 5.0
 """From the begin of the process's end to its end."""
 _log = logging.getLogger("resurge")
-_lock = threading.Lock()
+_lock = threading.RLock()
 _stuck: list[str] = []
 _code = 0
 
@@ -29,8 +29,8 @@ _code = 0
 def note_stuck(what: str) -> None:
     """A native thread is stuck and will be for good: do not wait for it when this process ends."""
     with _lock:
+        is_first = not _stuck
         _stuck.append(what)
-        is_first = len(_stuck) == 1
     _log.warning("resurge: %s is stuck in native code; the end of this process will not wait for it", what)
     if is_first:
         _record_codes()

@@ -48,7 +48,7 @@ class Ear:
     def __init__(self, obey: Callable[[Order], object]) -> None:
         self._obey = obey
         self.begun = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._life: _Life | None = None
         self._number = itertools.count(1)
         self.connected = threading.Event()
@@ -61,6 +61,7 @@ class Ear:
         with self._lock:
             if self.begun:
                 return
+            self.begun = True  # before anything is called: a signal's handler may come here too
             told = read_environment()
             if told.socket:
                 self._life = _Life(told)
@@ -70,7 +71,6 @@ class Ear:
                     ).start()
                 except RuntimeError as error:
                     _log.warning("resurge: no thread hears the launcher's orders: %s", error)
-            self.begun = True
 
     def tell_fired(self, phase: str) -> None:
         """Have the launcher release the peers of this rank from the phase. Never raises, never waits."""
@@ -89,7 +89,7 @@ class Ear:
         """In a forked child, where the line is the parent's and the thread did not come along: begin anew. A thread of
         this process ends at its next look."""
         life, self._life = self._life, None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.begun = False
         self.connected = threading.Event()
         if life is not None:

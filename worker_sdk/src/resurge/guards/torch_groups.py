@@ -71,7 +71,7 @@ class GlooGroup:
         self._backend: Any = _gloo_backend(group)
         self._sockets = sockets
         self._snapshot_to = snapshot_to
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._usual: timedelta = self._backend.options._timeout
         self._told = self._usual
         self._usual_s = self._usual.total_seconds()

@@ -46,7 +46,7 @@ class Attempt:
         self._thread = threading.get_ident()
         self._atomic = threading.RLock()
         self._depth = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._inside = True
         self._left = threading.Event()
         self._aborting = self._settled = False
