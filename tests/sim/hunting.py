@@ -15,7 +15,18 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sim import guards_causes, guards_launcher, guards_policy, guards_rendezvous, script, shrink
+from tests.sim import (
+    guards_causes,
+    guards_fresh,
+    guards_gathering,
+    guards_launcher,
+    guards_musters,
+    guards_node,
+    guards_policy,
+    guards_rendezvous,
+    script,
+    shrink,
+)
 from tests.sim.edits import Edit, plain
 from tests.sim.guards import Mutant
 from tests.sim.mutants import MUTANTS, mutated
@@ -42,6 +53,7 @@ RENDEZVOUS_TESTS = (
                 "leases",
             ),
             *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
+            *("aborts", "musters", "replacing"),
         )
     ),
     "tests/unit/rendezvous_shell/test_relay_batch.py",
@@ -51,7 +63,8 @@ LAUNCHER_TESTS = tuple(
     f"tests/unit/launcher/test_{name}.py"
     for name in (
         *("core", "core_guards", "core_drain", "core_dying", "core_progress", "core_leaving", "core_hangs"),
-        *("core_aborts", "core_crashes", "ways"),
+        *("core_aborts", "core_crashes", "ways", "clocks", "struck", "core_passing_on"),
+        *("core_musters", "core_muster_lines", "core_replacing"),
     )
 )
 POLICY_TESTS = (
@@ -60,6 +73,7 @@ POLICY_TESTS = (
 )
 FURTHER_TESTS = (
     *(f"tests/sim/test_{name}.py" for name in ("relays", "drains", "endings", "exclusion", "progress")),
+    *(f"tests/sim/test_{name}.py" for name in ("aborts", "causes", "in_place", "passing_on", "replacing")),
     "tests/props",
     *(f"tests/unit/rendezvous/test_{name}.py" for name in ("totality", "transition_table")),
 )
@@ -71,7 +85,11 @@ TESTS_LIMIT_S = 1_200.0
 EDITS: tuple[Edit, ...] = (
     *guards_rendezvous.GUARDS,
     *guards_causes.GUARDS,
+    *guards_gathering.GUARDS,
     *guards_launcher.GUARDS,
+    *guards_node.GUARDS,
+    *guards_musters.GUARDS,
+    *guards_fresh.GUARDS,
     *guards_policy.GUARDS,
 )
 ALL: tuple[Mutant | Edit, ...] = (*MUTANTS, *EDITS)

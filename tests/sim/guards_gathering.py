@@ -1,0 +1,165 @@
+"""Rules of rendezvous for ranks that restart in place, each taken out in turn (edits.py)."""
+
+from __future__ import annotations
+
+from resurge_rendezvous.core import aborts, musters, refunds, replaced, replacing
+from tests.sim.edits import Edit
+
+GUARDS: tuple[Edit, ...] = (
+    Edit(
+        "gather: a node that has finished is waited for",
+        musters.muster_news,
+        "if seat.node not in d.seen.unfinished:",
+        "if False:",
+    ),
+    Edit(
+        "gather: a restarted service knows no orders",
+        musters.muster_news,
+        "if report.acted.number > muster.order.number:",
+        "if False:",
+    ),
+    Edit(
+        "gather: ranks that are ended have no time to end",
+        musters.muster_news,
+        "if muster.order.kind is MusterKind.INTERRUPT and",
+        "if False and",
+    ),
+    Edit(
+        "gather: those ended before have their time again",
+        musters.muster_news,
+        ".difference(was.evicted if was else ())",
+        "",
+    ),
+    Edit(
+        "gather: a rank that has ended since it joined has come",
+        musters.muster_news,
+        "elif seat.node not in muster.awaited:",
+        "elif False:",
+    ),
+    Edit(
+        "gather: a node that has finished starts what runs",
+        musters._left,
+        "muster.order.kind is not MusterKind.START and",
+        "",
+        "while an iteration runs every node that has not finished is awaited for the next",
+    ),
+    Edit(
+        "gather: nobody is interrupted",
+        musters._on_running,
+        "not report.is_running and not report.is_over and report.iteration == order.iteration + 1",
+        "False",
+    ),
+    Edit(
+        "gather: over before all have finished",
+        musters._on_running,
+        "0 < report.needed <= muster.done",
+        "0 < muster.done",
+    ),
+    Edit("gather: a start before all have come", musters._come, "if len(muster.awaited) > 0:", "if False:"),
+    Edit(
+        "gather: no bound for the first start",
+        musters._come,
+        "if muster.order.kind is MusterKind.NOTHING and d.seen.timers.muster_at is None:",
+        "if False:",
+    ),
+    Edit("gather: a start with too few", musters._come, "if len(members) < smallest:", "if False:"),
+    Edit("gather: ranks are not given anew", musters._come, "any(report.is_anew for _, report in reports)", "False"),
+    Edit(
+        "gather: an old launcher is told nothing, and waited for",
+        musters._order,
+        "if formation is not None and old is not None:",
+        "if False:",
+    ),
+    Edit(
+        "gather: the start of a process group has less time",
+        musters._first_has_come,
+        'max(limit_s, d.limits.start_limit_s("process_group"))',
+        "limit_s",
+    ),
+    Edit(
+        "gather: a restarted service gives what runs a limit",
+        musters._again,
+        "None if is_running else",
+        "None if False else",
+        "a limit that is over while an iteration runs judges nobody",
+    ),
+    Edit(
+        "gather: the service judges as soon as a launcher",
+        musters._until,
+        "limit_s + margin_s(len(d.seen.members))",
+        "limit_s",
+    ),
+    Edit(
+        "gather: those of an older generation are late",
+        musters.muster_over,
+        " or muster.generation != formation.generation",
+        "",
+        "a fence, and a round that closes, clear the limit",
+    ),
+    Edit(
+        "gather: those that run are late",
+        musters.muster_over,
+        "if muster.order.kind not in (MusterKind.INTERRUPT, MusterKind.NOTHING):",
+        "if False:",
+        "a start clears the limit",
+    ),
+    Edit("gather: nobody is late", musters.muster_over, "if place.node in muster.awaited]", "if False]"),
+    Edit(
+        "grant: who waited for a word is not decided about",
+        replacing.replacements_told,
+        "if d.seen.unheard == seat.node:",
+        "if False:",
+    ),
+    Edit("grant: twice for one wish", replacing._told, "record is None and one.stage", "one.stage"),
+    Edit("grant: what has settled settles again", replacing._told, "record.settled_wall is None and", ""),
+    Edit("grant: decided before all are heard", replacing._decide, "if unheard is not None:", "if False:"),
+    Edit(
+        "grant: one that told of an older generation is heard",
+        replacing._is_heard,
+        "and seat.observed.generation == formation.generation",
+        "",
+    ),
+    Edit(
+        "grant: though no restart is left",
+        replacing._why_not,
+        "if not may_restart_for(d.job, d.spec, cause_of(one.because.code)):",
+        "if False:",
+    ),
+    Edit(
+        "grant: one node must say that it knows of them",
+        replacing._why_not,
+        "if len(formation.assignments) == 1:",
+        "if False:",
+    ),
+    Edit(
+        "grant: one SDK that does not know is enough",
+        replacing._why_not,
+        "if report is None or not report.can_renew:",
+        "if False:",
+    ),
+    Edit(
+        "grant: costs nothing",
+        replaced.granted,
+        "job = with_charge(job, Charge(name, 0, cause_of(one.because.code)))",
+        "pass",
+    ),
+    Edit(
+        "grant: those that are awaited are forgotten",
+        replaced._bounded,
+        "(*is_awaited, *known[older:])",
+        "known[older:]",
+    ),
+    Edit("grant: those that have settled are kept for ever", replaced._bounded, "and one.settled_wall is None", ""),
+    Edit("refund: health counts from before the last fresh process", refunds._healthy_since, ", *granted)", ")"),
+    Edit(
+        "refund: fresh processes of older generations count",
+        refunds._healthy_since,
+        "if one.generation == formation.generation",
+        "if True",
+        "a generation is formed after all that was granted before it",
+    ),
+    Edit("abort: what is over is told", aborts.pass_on, "and notice.left_s > 0", ""),
+    Edit("abort: of an older generation", aborts.pass_on, " or seat.observed.generation != formation.generation", ""),
+    Edit("abort: one phase twice", aborts.pass_on, "and all(one.notice.phase != notice.phase for one in live)", ""),
+    Edit("abort: old news is told on", aborts.aborts_over, "if d.now < one.until", "if True"),
+)
