@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from resurge_libs.testing import wait_until
@@ -23,6 +24,13 @@ PROGRAMS = Path(__file__).parent / "programs"
 ROUND_LIMIT_S = 60.0
 MEMBERS_RELEASED = range(6)
 """Of the fan-out's group, without the frozen one."""
+WALL, CPU, OUTSIDE = range(3)
+PLAIN, FIRST, AGAIN, ARMED = ("plain", "again"), ("plain",), ("again",), ("armed", "armed again")
+OVERHEAD_PM_PCT = 0.25
+OVERHEAD_JOBS_MOST = 12
+Kinds = tuple[str, ...]
+Rounds = list[list[dict[str, tuple[float, float, float]]]]
+"""Of one job: for each rank, for each round, for each kind of step what it took: WALL, CPU, OUTSIDE."""
 
 
 @contextlib.contextmanager
@@ -80,26 +88,52 @@ def gil(rounds: int) -> dict[str, float]:
     return {"gil_kill_ms_p99": round(_p99(late), 1), "gil_kill_ms_median": round(statistics.median(late), 1)}
 
 
-def overhead(rounds: int) -> dict[str, float]:
-    """By how much a step is longer with all watchdogs armed, in per cent: the median over rounds of three steps.
+def overhead(rounds: int) -> dict[str, object]:
+    """By how much a step is longer with all watchdogs armed, in per cent, and how sure that is.
 
-    `overhead_null_pct` compares the two plain steps: what the machine does by itself. `overhead_cpu_pct`: the same as
-    two in processor time, which other load disturbs less.
+    In each round of four steps, in an order of chance, the two armed steps are compared with the two plain ones, by
+    their geometric means over both ranks; what counts is the median over all rounds. Job after job, since each process
+    has its places in memory, until half of its 95 % interval is at most OVERHEAD_PM_PCT, at most OVERHEAD_JOBS_MOST;
+    no round is left out. `null` compares the two plain steps in the same way: what the machine does by itself. `cpu`:
+    in processor time, which other load disturbs less. `direct_us`: what an armed step takes outside of the step itself,
+    beyond a plain one; it does not hold what the guards do to the step.
     """
-    with _job("guarded.py", 1, 2, rounds_wanted=100 * rounds) as job:
-        _ended(job, 1)
-        found = json.loads((job.folder / "rounds").read_text())
-
-    def longer(kind: str, what: int) -> float:
-        return round(100 * (statistics.median(one[kind][what] / one["plain"][what] for one in found) - 1), 2)
-
-    return {
-        "overhead_pct": longer("armed", 0),
-        "overhead_null_pct": longer("again", 0),
-        "overhead_cpu_pct": longer("armed", 1),
-        "overhead_cpu_null_pct": longer("again", 1),
-        "step_ms": round(1000 * statistics.median(one["plain"][0] for one in found), 2),
+    jobs: list[Rounds] = []
+    while len(jobs) < OVERHEAD_JOBS_MOST:
+        with _job("guarded.py", 1, 2, rounds_wanted=50 * rounds, seed=len(jobs)) as job:
+            _ended(job, 1)
+            jobs.append([json.loads((job.folder / f"rounds-{rank}").read_text()) for rank in (0, 1)])
+        if longer(jobs, ARMED, PLAIN, WALL)[1] <= OVERHEAD_PM_PCT:
+            break
+    found: dict[str, object] = {}
+    for name, what in (("", WALL), ("cpu_", CPU)):
+        found[f"overhead_{name}pct"], found[f"overhead_{name}pm_pct"] = longer(jobs, ARMED, PLAIN, what)
+        found[f"overhead_{name}null_pct"], found[f"overhead_{name}null_pm_pct"] = longer(jobs, AGAIN, FIRST, what)
+    outside = {kinds: _median(jobs, kinds, OUTSIDE) for kinds in (ARMED, PLAIN)}
+    return found | {
+        "overhead_jobs_pct": [longer([job], ARMED, PLAIN, WALL)[0] for job in jobs],
+        "overhead_direct_us": round(1e6 * (outside[ARMED] - outside[PLAIN]), 1),
+        "step_ms": round(1000 * _median(jobs, PLAIN, WALL), 2),
+        "overhead_load": round(os.getloadavg()[0], 1),
     }
+
+
+def longer(jobs: Iterable[Rounds], some: Kinds, others: Kinds, what: int) -> tuple[float, float]:
+    """By how many per cent the steps of some kinds take longer than those of others, and the half of its interval."""
+    ratios = sorted(
+        statistics.fmean(math.log(one[kind][what]) for one in both for kind in some)
+        - statistics.fmean(math.log(one[kind][what]) for one in both for kind in others)
+        for ranks in jobs
+        for both in zip(*ranks, strict=True)
+    )
+    # the interval of a median, from the order alone: whatever the shape of what disturbs
+    reach = 0.98 * math.sqrt(len(ratios))
+    low, high = max(int(len(ratios) / 2 - reach), 0), min(math.ceil(len(ratios) / 2 + reach), len(ratios) - 1)
+    return round(100 * math.expm1(statistics.median(ratios)), 2), round(50 * (ratios[high] - ratios[low]), 2)
+
+
+def _median(jobs: Iterable[Rounds], kinds: Kinds, what: int) -> float:
+    return statistics.median(one[kind][what] for ranks in jobs for rounds in ranks for one in rounds for kind in kinds)
 
 
 def _end_of(pid: int) -> float:

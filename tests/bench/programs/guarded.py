@@ -1,11 +1,13 @@
-"""Two gloo ranks train a small model, step by step by turns with every watchdog armed and with none.
+"""Two gloo ranks train a small model, step by step with every watchdog armed or with none.
 
-usage: guarded.py FOLDER [ANYTHING]. FOLDER/rounds_wanted says how many rounds of three steps: plain, armed, plain
-again. Rank 0 writes what each took, and its processor time, in seconds.
+usage: guarded.py FOLDER [ANYTHING]. FOLDER/rounds_wanted says how many rounds of four steps, two of them armed and two
+plain, in an order which FOLDER/seed makes chance, the same on both ranks. Each rank writes what each took, its
+processor time, and what of it was outside of the step itself, in seconds.
 """
 
 import json
 import os
+import random
 import sys
 import time
 from datetime import timedelta
@@ -19,7 +21,7 @@ from resurge.guards.torch_groups import open_gloo
 
 FOLDER = Path(sys.argv[1])
 WARM_UP, WIDTH, BATCH = 20, 512, 64
-PLAIN, ARMED, AGAIN = "plain", "armed", "again"
+PLAIN, AGAIN, ARMED, ARMED_AGAIN = "plain", "again", "armed", "armed again"
 
 
 def main():
@@ -49,20 +51,26 @@ def main():
 
     def timed(kind, number):
         began, used = time.perf_counter(), time.process_time()
-        if kind == ARMED:
+        if kind in (ARMED, ARMED_AGAIN):
             with crash_guard, resurge.deadline(60, group, "step"):
+                begun = time.perf_counter()
                 step()
+                ended = time.perf_counter()
             own.beat(number)
         else:
+            begun = time.perf_counter()
             step()
-        return time.perf_counter() - began, time.process_time() - used
+            ended = time.perf_counter()
+        took, used = time.perf_counter() - began, time.process_time() - used
+        return took, used, took - (ended - begun)
 
-    kinds, rounds = [PLAIN, ARMED, AGAIN], []
+    kinds, rounds = [PLAIN, ARMED, AGAIN, ARMED_AGAIN], []
+    chance = random.Random(int((FOLDER / "seed").read_text()))
     for number in range(WARM_UP + int((FOLDER / "rounds_wanted").read_text())):
+        chance.shuffle(kinds)
         rounds.append({kind: timed(kind, number) for kind in kinds})
-        kinds = kinds[1:] + kinds[:1]
-    if rank == 0:
-        (FOLDER / "rounds").write_text(json.dumps(rounds[WARM_UP:]))
+    (FOLDER / f"rounds-{rank}").write_text(json.dumps(rounds[WARM_UP:]))
+    dist.barrier()
     dist.destroy_process_group()
     os._exit(0)
 

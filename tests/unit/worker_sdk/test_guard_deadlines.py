@@ -218,5 +218,5 @@ def test_a_script_without_guards_does_not_import_them_and_all_names_are_there():
 
 def test_what_cannot_be_aborted_is_refused_at_once_and_only_where_it_is_to_be_guarded():
     with pytest.raises(TypeError, match="object cannot be guarded"):
-        resurge.deadline(60, [object()])
+        resurge.deadline(0.5, [object()])
     assert not resurge.deadline(None, [object()]).armed

@@ -270,6 +270,7 @@ def test_R22_an_error_without_firing_is_never_translated():
         (1, None, "NOT armed: no deadline"),
         (1, 0, "NOT armed: no deadline"),
         (0, LONG_S, "NOT armed: no groups"),
+        (0, 0.5, "NOT armed: no groups"),
         (0, None, "NOT armed: no deadline"),
     ],
 )
