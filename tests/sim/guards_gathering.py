@@ -13,6 +13,19 @@ GUARDS: tuple[Edit, ...] = (
         "if False:",
     ),
     Edit(
+        "gather: a report of an old generation counts",
+        musters.muster_news,
+        "or seat.observed.generation != formation.generation",
+        "",
+    ),
+    Edit("gather: a report of a spare counts", musters.muster_news, " or seat.node not in d.seen.members", ""),
+    Edit(
+        "gather: what was gathered in an older generation holds",
+        musters.muster_news,
+        "or muster.generation != formation.generation:\n        muster = JobMuster",
+        "or False:\n        muster = JobMuster",
+    ),
+    Edit(
         "gather: a restarted service knows no orders",
         musters.muster_news,
         "if report.acted.number > muster.order.number:",
@@ -44,11 +57,26 @@ GUARDS: tuple[Edit, ...] = (
         "while an iteration runs every node that has not finished is awaited for the next",
     ),
     Edit(
+        "gather: all have finished, and one is started",
+        musters._left,
+        "and len(d.seen.unfinished) > 0",
+        "",
+        "a fault is held while some have finished, and then the job has succeeded",
+    ),
+    Edit(
         "gather: nobody is interrupted",
         musters._on_running,
         "not report.is_running and not report.is_over and report.iteration == order.iteration + 1",
         "False",
     ),
+    Edit("gather: an end is a break", musters._on_running, "not report.is_over and", ""),
+    Edit(
+        "gather: who finished an old iteration has finished this one",
+        musters._on_running,
+        " or report.iteration != order.iteration",
+        "",
+    ),
+    Edit("gather: one that has finished is counted twice", musters._on_running, "- known)", ")"),
     Edit(
         "gather: over before all have finished",
         musters._on_running,
@@ -62,7 +90,16 @@ GUARDS: tuple[Edit, ...] = (
         "if muster.order.kind is MusterKind.NOTHING and d.seen.timers.muster_at is None:",
         "if False:",
     ),
+    Edit(
+        "gather: whoever comes late moves the bound of the first start",
+        musters._come,
+        "and d.seen.timers.muster_at is None",
+        "",
+    ),
     Edit("gather: a start with too few", musters._come, "if len(members) < smallest:", "if False:"),
+    Edit(
+        "gather: a world smaller than the smallest never starts", musters._come, ", formation.world_size)", ", 10**9)"
+    ),
     Edit("gather: ranks are not given anew", musters._come, "any(report.is_anew for _, report in reports)", "False"),
     Edit(
         "gather: an old launcher is told nothing, and waited for",
@@ -105,6 +142,13 @@ GUARDS: tuple[Edit, ...] = (
     ),
     Edit("gather: nobody is late", musters.muster_over, "if place.node in muster.awaited]", "if False]"),
     Edit(
+        "grant: what an older generation asked for",
+        replacing.replacements_told,
+        "seat.observed.generation != formation.generation or",
+        "",
+    ),
+    Edit("grant: what a spare asks for", replacing.replacements_told, " or seat.node not in d.seen.members", ""),
+    Edit(
         "grant: who waited for a word is not decided about",
         replacing.replacements_told,
         "if d.seen.unheard == seat.node:",
@@ -112,13 +156,25 @@ GUARDS: tuple[Edit, ...] = (
     ),
     Edit("grant: twice for one wish", replacing._told, "record is None and one.stage", "one.stage"),
     Edit("grant: what has settled settles again", replacing._told, "record.settled_wall is None and", ""),
+    Edit("grant: what was given up is granted", replacing._told, "and one.stage is ReplacementStage.WANTED", ""),
+    Edit("grant: what was refused is decided again", replacing._decide, "one.number <= refusal.upto", "False"),
+    Edit(
+        "grant: a refusal of an older generation holds",
+        replacing._decide,
+        "refusal.generation == formation.generation and",
+        "",
+    ),
     Edit("grant: decided before all are heard", replacing._decide, "if unheard is not None:", "if False:"),
+    Edit("grant: health counts from before", replacing._decide, "await_refund(d)", "pass"),
     Edit(
         "grant: one that told of an older generation is heard",
         replacing._is_heard,
         "and seat.observed.generation == formation.generation",
         "",
     ),
+    Edit("grant: in a drain", replacing._why_not, "d.job.drain is not None or", ""),
+    Edit("grant: on a node that is to leave", replacing._why_not, " or seat.is_going", ""),
+    Edit("grant: though no restart is to be", replacing._why_not, "if d.job.no_restart is not None:", "if False:"),
     Edit(
         "grant: though no restart is left",
         replacing._why_not,
@@ -149,7 +205,9 @@ GUARDS: tuple[Edit, ...] = (
         "(*is_awaited, *known[older:])",
         "known[older:]",
     ),
+    Edit("grant: those of older generations are kept for ever", replaced._bounded, "one.generation == running and", ""),
     Edit("grant: those that have settled are kept for ever", replaced._bounded, "and one.settled_wall is None", ""),
+    Edit("grant: all settle with one", replaced.settled, "if one.key == key else one", "if True else one"),
     Edit("refund: health counts from before the last fresh process", refunds._healthy_since, ", *granted)", ")"),
     Edit(
         "refund: fresh processes of older generations count",
@@ -158,8 +216,10 @@ GUARDS: tuple[Edit, ...] = (
         "if True",
         "a generation is formed after all that was granted before it",
     ),
+    Edit("abort: what is known is told again", aborts.pass_on, "notice.key not in known and", ""),
     Edit("abort: what is over is told", aborts.pass_on, "and notice.left_s > 0", ""),
     Edit("abort: of an older generation", aborts.pass_on, " or seat.observed.generation != formation.generation", ""),
+    Edit("abort: any number of phases", aborts.pass_on, "len(live) < MOST and", ""),
     Edit("abort: one phase twice", aborts.pass_on, "and all(one.notice.phase != notice.phase for one in live)", ""),
     Edit("abort: old news is told on", aborts.aborts_over, "if d.now < one.until", "if True"),
 )

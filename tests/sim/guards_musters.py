@@ -19,6 +19,18 @@ GUARDS: tuple[Edit, ...] = (
         "if False:",
     ),
     Edit(
+        "in place: the last words of a lost rank count",
+        musters._joined,
+        "if muster is not None and event.rank in muster.lost:",
+        "if False:",
+    ),
+    Edit(
+        "in place: a fresh process joins what runs",
+        musters._joined,
+        "muster.is_running or event.pid not in (0, newcomer.pid)",
+        "event.pid not in (0, newcomer.pid)",
+    ),
+    Edit(
         "in place: the words of the process before are a newcomer's",
         musters._joined,
         "muster.is_running or event.pid not in (0, newcomer.pid)",
@@ -31,10 +43,34 @@ GUARDS: tuple[Edit, ...] = (
         "if False:",
     ),
     Edit(
+        "in place: the lost of an earlier call are waited for",
+        musters._joined,
+        "muster.lost if muster is not None else ()",
+        "()",
+    ),
+    Edit(
+        "in place: what was replaced in an earlier call is forgotten",
+        musters._joined,
+        "muster.replacements if muster is not None else ()",
+        "()",
+    ),
+    Edit(
         "in place: orders are known no more in a second call",
         musters._joined,
         "muster.acted if muster is not None else MusterOrder() if _is_spread(crew) else None",
         "MusterOrder() if _is_spread(crew) else None",
+    ),
+    Edit(
+        "in place: a limit of less than nothing",
+        musters._joined,
+        "limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)",
+        "limit_s = min(event.limit_s, LIMIT_MOST_S)",
+    ),
+    Edit(
+        "in place: a limit without end",
+        musters._joined,
+        "limit_s = min(max(event.limit_s, 0.0), LIMIT_MOST_S)",
+        "limit_s = max(event.limit_s, 0.0)",
     ),
     Edit(
         "in place: a wait for fresh processes without end",
@@ -51,10 +87,40 @@ GUARDS: tuple[Edit, ...] = (
         "where ranks are not given anew none is waited for",
     ),
     Edit(
+        "in place: ranks given anew in a later call",
+        musters._joined,
+        "event.can_renew and is_first)",
+        "event.can_renew)",
+    ),
+    Edit(
         "in place: a call with too few ranks waits without end",
         musters._joined,
         "if not _can_suffice(crew, muster):",
         "if False:",
+    ),
+    Edit(
+        "in place: a join of another iteration counts",
+        musters._joined,
+        "event.iteration != muster.iteration or muster.is_running:",
+        "muster.is_running:",
+    ),
+    Edit(
+        "in place: a join of what runs counts",
+        musters._joined,
+        "event.iteration != muster.iteration or muster.is_running:",
+        "event.iteration != muster.iteration:",
+    ),
+    Edit(
+        "in place: one SDK that knows of fresh processes is enough",
+        musters._joined,
+        "muster.can_renew and event.can_renew\n",
+        "muster.can_renew\n",
+    ),
+    Edit(
+        "in place: a rank that wants no fresh process gets one",
+        musters._joined,
+        "min(muster.replace_s, event.replace_s) if renews",
+        "muster.replace_s if renews",
     ),
     Edit(
         "in place: one node is gathered by rendezvous",
@@ -123,6 +189,18 @@ GUARDS: tuple[Edit, ...] = (
     Edit("in place: a start with too few", musters.gathered, "not _can_suffice(crew, muster) or", ""),
     Edit("in place: a start before all have come", musters.gathered, "or not muster.joined.issuperset(living)", ""),
     Edit(
+        "in place: the smallest world is judged here though rendezvous knows",
+        musters._can_suffice,
+        "if muster.acted is not None:",
+        "if False:",
+    ),
+    Edit(
+        "in place: a world smaller than the smallest never starts",
+        musters._can_suffice,
+        "min(muster.min_world, len(crew.workers))",
+        "muster.min_world",
+    ),
+    Edit(
         "in place: nobody goes on when one has ended well",
         musters.finished,
         "if muster is None or muster.is_running or muster.is_over or not muster.joined:",
@@ -134,6 +212,12 @@ GUARDS: tuple[Edit, ...] = (
         " or not muster.joined:",
         ":",
         "with nobody left there are too few for any world",
+    ),
+    Edit(
+        "in place: an abort of an old iteration ends all",
+        musters._aborted,
+        "or event.iteration not in (muster.iteration, muster.iteration - 1)",
+        "",
     ),
     Edit(
         "in place: an abort is told too late where the next is gathered for",
@@ -160,8 +244,16 @@ GUARDS: tuple[Edit, ...] = (
         "frozenset(muster.lost) if",
     ),
     Edit(
+        "in place: one that runs is enough for a milestone",
+        musters.excused,
+        "if len(reached) == len(present):",
+        "if reached:",
+    ),
+    Edit("in place: a milestone of the lost is told twice", musters.excused, "if (rank, kind) not in known]", "]"),
+    Edit(
         "in place: a break of another iteration breaks this one", musters.broken, "or muster.iteration != iteration", ""
     ),
+    Edit("in place: what is broken is broken again", musters.broken, "not muster.is_running or", ""),
     Edit("in place: no bound for the way to the next iteration", musters.broken, "until=until,", "until=None,"),
     Edit(
         "in place: who finished another iteration has finished this one",
@@ -169,6 +261,7 @@ GUARDS: tuple[Edit, ...] = (
         "or muster.iteration != event.iteration",
         "",
     ),
+    Edit("in place: a launcher ends what rendezvous counts", musters._done, "muster.acted is not None or", ""),
     Edit("in place: over when one has finished", musters._done, "or len(muster.done) < event.needed", ""),
     Edit(
         "in place: an end is forgiven after it is over",
@@ -178,16 +271,36 @@ GUARDS: tuple[Edit, ...] = (
         "nothing that is over runs, or has a bound",
     ),
     Edit(
+        "in place: an end by the launcher is forgiven",
+        musters.forgiven,
+        "or record.ended_by_launcher",
+        "",
+        "a launcher signals in a teardown only, where both ends are told alike",
+    ),
+    Edit("in place: an end before the first start is forgiven", musters.forgiven, "if is_under_way and", "if"),
+    Edit(
         "in place: an end is forgiven though too few are left",
         musters.forgiven,
         "_can_lose(crew, muster, {record.rank}) or",
         "True or",
     ),
     Edit(
+        "in place: the end of a fresh process is a fault",
+        musters.forgiven,
+        "or replacements.coming(muster, record.rank) is not None",
+        "",
+    ),
+    Edit(
         "in place: nobody is lost for a fresh process",
         musters._can_lose,
         "or replacements.are_possible(crew, muster)",
         "",
+    ),
+    Edit(
+        "in place: fresh processes are not counted",
+        musters.is_enough,
+        "replacements.ranks_awaited(muster) - without",
+        "set()",
     ),
     Edit("in place: a node goes on without a rank of its own", musters.is_enough, "here > 0 and", ""),
     Edit(
@@ -196,7 +309,18 @@ GUARDS: tuple[Edit, ...] = (
         "here if muster.acted is None else",
         "here if True else",
     ),
+    Edit(
+        "in place: those lost elsewhere count as left",
+        musters.is_enough,
+        "set(muster.members) - set(muster.lost) - without",
+        "set(muster.members) - without",
+    ),
+    Edit("in place: a rank is lost twice", musters.bereaved, "if rank in muster.lost:", "if False:"),
+    Edit(
+        "in place: a lost rank stays joined", musters.bereaved, "joined=muster.joined - {rank}", "joined=muster.joined"
+    ),
     Edit("in place: a loss breaks nothing", musters.bereaved, "if muster.is_running:", "if False:"),
+    Edit("in place: what is over is still waited for", musters.due_at, "and not crew.muster.is_over", ""),
     Edit(
         "in place: those that cannot be ended are waited for",
         musters.overdue,
@@ -228,6 +352,19 @@ GUARDS: tuple[Edit, ...] = (
         " or any(fault.because.code not in HANGS for fault in fresh)",
         "",
         "a look finds nothing but hangs",
+    ),
+    Edit("in place: silence is judged while ranks are gathered", musters.hung, "if muster.is_gathering:", "if False:"),
+    Edit(
+        "in place: a hang before the first start is a break",
+        musters.hung,
+        "not muster.is_running or (unable",
+        "(unable",
+    ),
+    Edit(
+        "in place: those that clearly cannot follow are ended though too few are left",
+        musters.hung,
+        "(unable and not _can_lose(crew, muster, set(unable)))",
+        "False",
     ),
     Edit(
         "in place: those that clearly cannot follow are waited for", musters.hung, "    if unable:\n", "    if False:\n"

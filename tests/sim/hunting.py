@@ -53,7 +53,7 @@ RENDEZVOUS_TESTS = (
                 "leases",
             ),
             *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
-            *("aborts", "musters", "replacing"),
+            *("aborts", "musters", "replacing", "in_place_guards"),
         )
     ),
     "tests/unit/rendezvous_shell/test_relay_batch.py",
@@ -64,7 +64,7 @@ LAUNCHER_TESTS = tuple(
     for name in (
         *("core", "core_guards", "core_drain", "core_dying", "core_progress", "core_leaving", "core_hangs"),
         *("core_aborts", "core_crashes", "ways", "clocks", "struck", "core_passing_on"),
-        *("core_musters", "core_muster_lines", "core_replacing"),
+        *("core_musters", "core_muster_guards", "core_muster_lines", "core_replacing"),
     )
 )
 POLICY_TESTS = (
