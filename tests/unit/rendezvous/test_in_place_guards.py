@@ -155,8 +155,8 @@ def test_none_is_granted_in_a_job_that_is_to_stop_or_not_to_be_restarted():
 
 
 def test_none_is_granted_to_a_launcher_that_leaves_while_its_fault_is_held():
-    d = Desk(spec(min_nodes=3, max_restarts=5))
-    d.join("n0", "n1", "n2", local_world_size=1)
+    d = Desk(spec(min_nodes=3, max_nodes=4, max_restarts=5))
+    d.join("n0", "n1", "n2", "n3", local_world_size=1)
     d.proven("n0", "n1", "n2")
     knows = MusterReport(can_renew=True)
     ended = (ExitRecord(Rank(2), 0, 1, d.wall, exit_code=0),)
