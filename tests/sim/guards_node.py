@@ -25,6 +25,12 @@ GUARDS: tuple[Edit, ...] = (
         "news.offset_s - news.error_s",
     ),
     Edit(
+        "clocks: what was known is forgotten above",
+        clocks.narrowed,
+        "min(known.offset_s + error_s, news.offset_s + news.error_s)",
+        "news.offset_s + news.error_s",
+    ),
+    Edit(
         "clocks: an offset that nothing needs is told",
         clocks.ClockOffset.simplest,
         "if abs(self.offset_s) > self.error_s:",
@@ -46,10 +52,22 @@ GUARDS: tuple[Edit, ...] = (
         "clocks: the time at rendezvous counts as under way", clocks.measured, "- (answered - received)) / 2)", ") / 2)"
     ),
     Edit(
+        "clocks: an error of less than nothing",
+        clocks.measured,
+        "max(0.0, ((back - sent) - (answered - received)) / 2)",
+        "((back - sent) - (answered - received)) / 2",
+    ),
+    Edit(
         "passed on: to workers that are gone",
         passing_on.received,
         "if crew is not None and living else ()",
         "if crew is not None else ()",
+    ),
+    Edit(
+        "passed on: to those that run it comes twice",
+        passing_on.received,
+        "if isinstance(state.phase, Running):",
+        "if False:",
     ),
     Edit("passed on: it is kept by a launcher that leaves", passing_on.received, "and not leaves", ""),
     Edit(
@@ -68,14 +86,30 @@ GUARDS: tuple[Edit, ...] = (
     ),
     Edit("notice: any signal", notices.given, "signal not in rules.drain_signals or", ""),
     Edit("notice: a second one", notices.given, "state.notice is not None or", ""),
+    Edit(
+        "notice: after the end",
+        notices.given,
+        "or isinstance(state.goal, (ExitGoal, EndGoal))",
+        "",
+        "a launcher that is to end is in no phase that waits with a notice",
+    ),
     Edit("notice: where nobody can use it", notices.given, "if not _waits_with_notice(state, signal):", "if False:"),
     Edit(
         "notice: a newer early one moves the grace", notices.kept, " or (early is not None and now < early.ends_at)", ""
     ),
+    Edit("notice: an early one is kept beside one that holds", notices.kept, "state.notice is not None or", ""),
+    Edit("notice: an early one after the end", notices.kept, "or is_over", ""),
     Edit(
         "notice: an early one counts when its grace is over", notices.counts, " or now >= _kill_from(early, rules)", ""
     ),
     Edit("notice: an early one counts where no rank asks", notices.counts, " or not stops.asks(state.phase.crew)", ""),
+    Edit(
+        "notice: an early one counts at the end",
+        notices.counts,
+        "isinstance(state.goal, (ExitGoal, EndGoal))",
+        "False",
+        "a launcher that is to end runs nothing",
+    ),
     Edit(
         "notice: the grace of an early one begins anew",
         notices.counts,
@@ -101,10 +135,24 @@ GUARDS: tuple[Edit, ...] = (
     Edit("crash: a world ends at once", crashes.over, "if one.due <= now", "if True"),
     Edit("crash: the end of another rank is its cause", crashes.ended, "if one.rank == rank", "if True"),
     Edit("crash: a rank that ended well ends its world", crashes.harmless, "if one.rank != rank", "if True"),
+    Edit("crash: one is held against its rank twice", crashes._at_fault, "if one not in found", "if True"),
     Edit("hang: no look at the others", hangs.noticed, "if rules.captures is None:", "if True:"),
     Edit("hang: a look for whatever is ordered", hangs.ordered, "or because.code not in HANGS", ""),
     Edit("hang: a look beside another", hangs.ordered, " or crew.inspection is not None", ""),
+    Edit(
+        "hang: a look at nobody",
+        hangs.ordered,
+        "if not any(isinstance(w.state, Alive) and w.state.watch.reading is not None for w in crew.workers):",
+        "if False:",
+    ),
     Edit("hang: what is clear elsewhere is watched for long", hangs.ordered, "because.code in CLEAREST", "False"),
+    Edit(
+        "hang: a look has no end",
+        hangs.is_looking,
+        "and now < crew.inspection.until",
+        "",
+        "a look is given up by the tick at which its time is over",
+    ),
     Edit("hang: a look that is over goes on", hangs.is_looking, "and not crew.inspection.is_over", ""),
     Edit("hang: one that moves again is ended", hangs.concluded, "if late is None:", "if False:"),
     Edit(
@@ -128,6 +176,12 @@ GUARDS: tuple[Edit, ...] = (
     ),
     Edit("hang: those within their limits are not looked at", hangs._culprit, "(*late, *others)", "late"),
     Edit(
+        "hang: somebody is to blame where nobody is late",
+        hangs._culprit,
+        "if late else None",
+        "if late or others else None",
+    ),
+    Edit(
         "hang: one that beat lately is to blame",
         hangs._clearly_hung,
         "if _is_late(s.reading, now) or _is_silent_for(s.reading, bound_s, now)]",
@@ -149,13 +203,25 @@ GUARDS: tuple[Edit, ...] = (
     ),
     Edit("hang: what is seen does not matter", hangs._order, "found.place, _crowd", "0, _crowd"),
     Edit("hang: a crowd at one line is to blame", hangs._order, "_crowd(found, findings),", "1,"),
+    Edit(
+        "hang: one within its limit before one past it", hangs._order, "not _is_late(reading, now), step", "False, step"
+    ),
     Edit("hang: the furthest is to blame", hangs._order, " step, due", " -step, due"),
+    Edit("hang: two at unknown lines are at one", hangs._crowd, " or not finding.where", ""),
+    Edit("hang: any way to hang makes a crowd", hangs._crowd, "finding.how is not How.BLOCKED or", ""),
+    Edit(
+        "hang: one that never beat is silent for ever",
+        hangs._is_silent_for,
+        "and silent_s is not None and silent_s >= bound_s",
+        "and (silent_s is None or silent_s >= bound_s)",
+    ),
     Edit(
         "guards: a guard of an older generation",
         aborts.fired,
         " or state.phase.crew.generation != event.generation",
         "",
     ),
+    Edit("guards: what is known is heard again", aborts.fired, "notice.key in state.phase.crew.aborts.heard", "False"),
     Edit(
         "guards: what is known is followed again", aborts.followed, "if notice.key not in crew.aborts.heard", "if True"
     ),

@@ -68,3 +68,10 @@ def test_what_is_known_wears_off():
     news = ClockOffset(TRUE_S + 0.2, 0.21, Instant(1010.0))  # half a second of drift later it is the better one
     aged = narrowed(known, news)
     assert abs(aged.offset_s - news.offset_s) < 1e-9 and abs(aged.error_s - news.error_s) < 1e-9
+
+
+def test_beats_narrow_from_both_sides_and_none_is_better_than_exact():
+    known = ClockOffset(0.0, 1.0, Instant(10.0))
+    low, high = (narrowed(known, ClockOffset(offset_s, 1.0, Instant(10.0))) for offset_s in (-1.0, 1.0))
+    assert (low.offset_s, low.error_s, high.offset_s, high.error_s) == (-0.5, 0.5, 0.5, 0.5)
+    assert measured(10.0, 13.0, 13.5, 10.1).error_s == 0.0, "the other side took longer than the whole way"

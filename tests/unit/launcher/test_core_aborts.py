@@ -114,3 +114,10 @@ def test_what_is_remembered_is_bounded():
     crew = node.state.phase.crew
     assert len(crew.aborts.heard) == HEARD_MOST
     assert len(crew.aborts.fresh) <= 16
+
+
+def test_what_was_heard_is_not_acted_upon_again_when_it_is_old():
+    node = Node().running()
+    assert len(fires(node)) == 1
+    node.move(1.1)
+    assert fires(node) == [] and len(fires(node, number=2)) == 1

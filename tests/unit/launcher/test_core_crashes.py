@@ -126,3 +126,12 @@ def test_a_crashed_rank_whose_end_is_forgiven_harms_nobody():
     node.move(10.0 + MARGIN_S)
     assert node.phase == "Running"
     assert faults(node) == []
+
+
+def test_a_crash_is_one_fault_however_often_its_end_is_told():
+    node = Node().running()
+    began = node.now
+    crashes(node)
+    end = h.WorkerExited(ONE, 0, 1000, node.now, exit_code=1)
+    node.feed(h.WorkerDying(end), end)
+    assert faults(node) == [(Reason.WORKER_CRASHED, 4, began)]

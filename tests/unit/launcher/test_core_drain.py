@@ -293,3 +293,13 @@ def test_a_hang_while_a_peer_saves_its_state_waits_for_the_peer():
     assert node.phase == "TearingDown" and not of(fresh, h.SignalWorkers)
     fresh = node.feed(h.PagesRead(G1, (m.PageReading(0, moves=2), m.PageReading(1))))
     assert of(fresh, h.SignalWorkers) == [h.SignalWorkers(G1, SIGTERM)]
+
+
+def test_an_early_signal_is_not_kept_beside_a_notice_nor_by_a_launcher_that_is_to_end():
+    node = asking(1, 1)
+    node.feed(h.SignalReceived(SIGTERM), h.SignalReceived(SIGUSR1))
+    assert node.state.notice is not None and node.state.early_notice is None
+    node = Node(drain_signals=SIGNALS).running()
+    node.want(end(0))
+    node.feed(h.SignalReceived(SIGUSR1))
+    assert node.state.early_notice is None

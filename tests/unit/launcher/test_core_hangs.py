@@ -273,3 +273,47 @@ def test_a_look_without_a_limit_s_end_is_not_begun():
 def test_what_happened_stands_before_where_one_stands_still_and_that_before_silence():
     assert sorted(HANGS, key=vagueness)[-2:] == [Reason.WORKER_BLOCKED, Reason.WORKER_HUNG]
     assert vagueness(Reason.WORKER_EXIT) == vagueness(Reason.WORKER_STOPPED) == 0
+
+
+def judged(n: Node, readings: tuple[m.PageReading, ...], *findings: Finding) -> list[tuple[int | None, Reason]]:
+    look(n, *readings)
+    return faults(n.feed(h.Inspected(G1, findings)))
+
+
+def test_whoever_has_never_said_anything_is_not_waited_for_to_be_looked_at():
+    n = Node(captures=Captures.ALL).running()
+    assert not of(n.want(DOWN), h.Inspect)
+    assert n.phase == "TearingDown"
+
+
+def test_who_is_late_and_could_not_be_looked_at_is_to_blame_all_the_same():
+    n = node()
+    held = Finding(1, How.GIL_HELD, "a.py:1 in f")
+    assert judged(n, (silent(n, 0), silent(n, 1, for_s=8, limit_s=9)), held)[0] == (4, Reason.WORKER_HUNG)
+
+
+def test_among_equals_it_is_one_past_its_limit_though_another_is_further_behind():
+    n = node()
+    both = (Finding(0, How.GIL_HELD, "a.py:1 in f"), Finding(1, How.GIL_HELD, "b.py:1 in g"))
+    readings = (silent(n, 0, step=9), silent(n, 1, for_s=8, limit_s=9, step=3))
+    assert judged(n, readings, *both)[0] == (4, Reason.WORKER_GIL_HELD)
+
+
+def test_workers_blocked_nobody_knows_where_are_not_at_one_line():
+    n = node()
+    found = judged(n, (silent(n, 0), silent(n, 1)), Finding(0, How.BLOCKED), Finding(1, How.BLOCKED))
+    assert sorted(found) == [(4, Reason.WORKER_BLOCKED), (5, Reason.WORKER_BLOCKED)]
+
+
+def test_one_that_has_never_beaten_is_not_silent_for_long():
+    n = node()
+    never = m.PageReading(1, hung_at=Instant(n.now + 50.0))
+    found = judged(n, (silent(n, 0), never), Finding(0, How.WAITS), Finding(1, How.GIL_HELD, "a.py:1 in f"))
+    assert found == [(4, Reason.WORKER_HUNG)]
+
+
+def test_only_workers_that_are_blocked_make_a_crowd_at_a_line():
+    n = three()
+    found = (Finding(0, How.LIVELOCK, "x"), Finding(1, How.LIVELOCK, "y"), Finding(2, How.BLOCKED, "y"))
+    readings = (silent(n, 0, step=9), silent(n, 1, step=3), silent(n, 2))
+    assert judged(n, readings, *found)[0] == (5, Reason.WORKER_LIVELOCK), "it is further behind"

@@ -112,3 +112,13 @@ def test_it_ends_nothing_in_any_state(state: str):
     fresh = node.feed(USR1)
     assert not of(fresh, h.SignalWorkers) and len(of(fresh, h.PassOn)) <= 1
     assert replace(node.state, kept_signals=()) == before, "it changes nothing else"
+
+
+def test_one_that_workers_got_is_not_given_to_the_next_generation():
+    node = new_node().running()
+    assert of(node.feed(USR1), h.PassOn) == [h.PassOn(ONE, SIGUSR1)]
+    node.want(down())
+    node.all_killed()
+    node.want(run(2))
+    node.move(0)
+    assert not of(node.spawned(2), h.PassOn)
