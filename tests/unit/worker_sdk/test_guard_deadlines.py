@@ -98,6 +98,7 @@ def test_bounded_guards_each_call_of_a_plain_function():
     assert evaluate.__doc__ == "Evaluates."
     with pytest.raises(resurge.CollectiveAborted, match="evaluate"):
         evaluate(True)
+    assert group.aborts == 1
 
 
 async def test_bounded_guards_an_async_function_until_its_end():

@@ -301,6 +301,18 @@ def test_an_outcome_is_taken_once_and_only_between_entry_and_end(still):
     assert set() == deadlines._DECIDED
 
 
+def test_what_comes_after_the_decision_did_nothing(still, monkeypatch):
+    told = []
+    monkeypatch.setattr(deadlines.EAR, "tell_fired", told.append)
+    group = Group()
+    with resurge.deadline(LONG_S, group, "step") as guard:
+        guard.stand_down()
+        assert not guard.order("a rank has died")
+        guard.expire()
+    assert not guard.order("a rank has died")
+    assert (guard.outcome, guard.fired, group.aborts, told) == (Outcome.STOOD_DOWN, False, 0, [])
+
+
 def test_in_a_forked_child_the_parents_guard_ends_quietly(still):
     with resurge.deadline(LONG_S, Group()) as guard:
         still.armed.clear()
