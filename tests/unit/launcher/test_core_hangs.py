@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signal import SIGKILL
+from signal import SIGKILL, SIGSEGV, SIGTERM
 
 import pytest
 
@@ -11,10 +11,11 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.findings import Captures, Finding, How
 from resurge_launcher.core.hangs import INSPECTION_LIMIT_S
+from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation, IncidentId
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import HANGS, Because, Reason, vagueness
-from tests.unit.launcher.core_world import Node, of, run
+from tests.unit.launcher.core_world import LIMITS, Node, of, run
 
 G1 = Generation(1)
 
@@ -241,6 +242,44 @@ def test_a_clear_cause_on_another_node_holds_nobody_up_for_long(reason: Reason, 
     fresh = n.want(g.DownGoal(G1, Because(reason), IncidentId("i1")))
     assert [asked.is_brief for asked in of(fresh, h.Inspect)] == [is_brief]
     assert of(n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.WAITS)))), h.SignalWorkers)
+
+
+STOPPED_ELSEWHERE = g.DownGoal(G1, Because(Reason.WORKER_STOPPED, "rank 0 is stopped"), IncidentId("i1"))
+
+
+def test_a_clear_cause_on_another_node_releases_the_ranks_before_they_are_looked_at_to_the_end():
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),)))
+    fresh = n.want(STOPPED_ELSEWHERE)
+    begun = [action for action in fresh if isinstance(action, h.Inspect | OrderAbort | h.SignalWorkers)]
+    assert [type(action) for action in begun] == [h.Inspect, OrderAbort], "behind the signal that writes their stacks"
+    order = of(fresh, OrderAbort)[0]
+    assert (order.left_s, order.sentence) == (LIMITS.fault_grace_s, str(STOPPED_ELSEWHERE.because))
+    ending = n.feed(h.Inspected(G1, (Finding(0, How.WAITS), Finding(1, How.WAITS))))
+    assert of(ending, h.SignalWorkers) == [h.SignalWorkers(G1, SIGTERM)]
+    assert of(ending, OrderAbort), "again: one that was not waiting yet may wait now"
+
+
+def test_who_ends_of_the_order_to_leave_its_wait_is_no_fault_of_this_node():
+    n = node()
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60),)))
+    n.want(STOPPED_ELSEWHERE)
+    n.exits(0, code=1)
+    assert n.phase == "Running", "the other one is still looked at"
+    fresh = n.exits(1, signal=SIGSEGV)
+    assert [(r.rank, r.ended_by_launcher) for r in of(fresh, h.SendObserved)[0].observed.exits] == [
+        (4, True),
+        (5, False),
+    ]
+
+
+@pytest.mark.parametrize("reason", [Reason.WORKER_STOPPED, Reason.WORKER_HUNG])
+def test_whoever_may_save_in_a_collective_or_is_watched_in_it_is_not_released_from_it(reason: Reason):
+    n = node()
+    is_saving = reason is Reason.WORKER_STOPPED
+    n.feed(h.PagesRead(G1, (silent(n, 0, limit_s=60, open_phase="checkpoint" if is_saving else ""),)))
+    fresh = n.want(g.DownGoal(G1, Because(reason), IncidentId("i1")))
+    assert of(fresh, h.Inspect) and not of(fresh, OrderAbort)
 
 
 def test_a_node_told_to_end_its_workers_looks_for_a_bounded_time_only():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from signal import SIGKILL
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from resurge_launcher import gpu_memory
 from resurge_launcher.core import happenings as h
@@ -23,6 +23,7 @@ from resurge_launcher.marker import MarkerReader
 from resurge_launcher.pages import PageBook
 from resurge_launcher.passing import Passing
 from resurge_launcher.processes import kernel
+from resurge_launcher.processes.inspection import Look
 from resurge_launcher.processes.strays import Strays
 from resurge_launcher.processes.worker import Command, Dying, WorkerProcess
 from resurge_launcher.start_files import LogFiles, StartFiles
@@ -275,13 +276,14 @@ class Effects:
         if isinstance(action, h.ReadPages):
             self.read_pages(action.generation)
         elif team is not None:
-            self._keep(self._loop.create_task(self._look_at(team, action)))
+            # begun now: what is ordered behind it must change nothing that is seen
+            self._keep(self._loop.create_task(self._looked(team, action.generation, team.inspect(action))))
 
-    async def _look_at(self, team: Team, action: h.Inspect) -> None:
-        look = await team.inspect(action)
+    async def _looked(self, team: Team, generation: Generation, seen: Coroutine[Any, Any, Look]) -> None:
+        look = await seen
         self._evidence.keep(team, look.stacks)
-        self.read_pages(action.generation)
-        self._hands.post(h.Inspected(action.generation, look.findings))
+        self.read_pages(generation)
+        self._hands.post(h.Inspected(generation, look.findings))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

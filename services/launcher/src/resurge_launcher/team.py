@@ -10,11 +10,12 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL
+from typing import Any
 
 from resurge.page import stacks_path
 from resurge_launcher.core.goals import RunGoal
@@ -218,8 +219,8 @@ class Team:
         moves = reading.moves + kernel.written_bytes_of(worker.pid)
         return replace(reading, stopped=stat.is_stopped, moves=moves, waits_for_disk=stat.waits_for_device)
 
-    async def inspect(self, asked: Inspect) -> inspection.Look:
-        """Look how those that live stand."""
+    def inspect(self, asked: Inspect) -> Coroutine[Any, Any, inspection.Look]:
+        """Look how those that live stand: begun with this call, to be awaited."""
         subjects = [
             inspection.Subject(
                 local_rank=local_rank,
@@ -233,7 +234,7 @@ class Team:
             if worker.status is None
         ]
         spy = self._shop.spy
-        return await inspection.inspect(subjects, asked.with_stacks, asked.limit_s, spy, asked.is_brief)
+        return inspection.inspect(subjects, asked.with_stacks, asked.limit_s, spy, asked.is_brief)
 
     def signal(self, number: int) -> None:
         """Signal the process groups of all that live."""

@@ -14,16 +14,21 @@ Rules, in prose:
 5. What was seen of the others is told as well, of each that clearly hangs, but not of several at one line.
 6. A node that is told to end its workers because others hang looks at its own first. Where none of them is late, those
    are held to be at work that are silent for less than half of the shortest limit.
+7. Where the cause elsewhere is a clearest one, that look keeps stacks and judges no wait: workers are ordered out of
+   their waits as it begins, behind the signal that writes their stacks. Whoever ends of that was ended by the launcher.
+   Not while a checkpoint is waited for: its writers may be in a collective.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from signal import SIGTERM
 
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core.findings import CLEAR, Captures, Finding, How, Inspection
 from resurge_launcher.core.happenings import Action, Inspect
 from resurge_launcher.core.model import Alive, Crew, Fault, PageReading, Rules, Worker
+from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.instant import Instant, after
 from resurge_libs.core.reasons import HANGS, Because, Reason
 from resurge_libs.core.values import replace
@@ -66,7 +71,9 @@ def noticed(crew: Crew, fault: Fault, rules: Rules, now: Instant) -> tuple[Crew,
     return _begun(crew, rules, Inspection(now, after(now, INSPECTION_LIMIT_S)), _in_section(crew, now))
 
 
-def ordered(crew: Crew, because: Because, rules: Rules, now: Instant) -> tuple[Crew, tuple[Action, ...]] | None:
+def ordered(
+    crew: Crew, because: Because, rules: Rules, now: Instant, is_saving: bool = False
+) -> tuple[Crew, tuple[Action, ...]] | None:
     """The crew that looks before it is torn down for a hang elsewhere; None when there is nothing to look at."""
     if rules.captures is None or because.code not in HANGS or crew.inspection is not None:
         return None
@@ -74,7 +81,12 @@ def ordered(crew: Crew, because: Because, rules: Rules, now: Instant) -> tuple[C
         return None
     inspection = Inspection(now, after(now, INSPECTION_LIMIT_S), is_ordered=True)
     in_section = any(reading.open_phase for _, reading in _readings(crew))
-    return _begun(crew, rules, inspection, in_section, is_brief=because.code in CLEAREST)
+    is_brief = because.code in CLEAREST
+    crew, actions = _begun(crew, rules, inspection, in_section, is_brief)
+    if not is_brief or is_saving:
+        return crew, actions
+    order = OrderAbort(crew.generation, rules.limits.fault_grace_s, str(because))
+    return crews.signalled(crew, SIGTERM), (*actions, order)
 
 
 def _begun(

@@ -114,7 +114,8 @@ def _from_crew(state: LauncherState, crew: Crew, rules: Rules, now: Instant) -> 
     if ordered is not None and isinstance(state.phase, Running) and isinstance(state.goal, DownGoal):
         if hangs.is_looking(crew, now):
             return None
-        if (looking := hangs.ordered(crew, ordered, rules, now)) is not None:
+        is_saving = notices.saving_until(state, crew, rules, now) is not None
+        if (looking := hangs.ordered(crew, ordered, rules, now, is_saving)) is not None:
             crew, actions = looking
             return replace(state, phase=Running(crew)), actions, ordered
     if ordered is not None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from resurge_launcher.core.findings import Finding, How
 from resurge_launcher.processes import kernel, thread_stacks
@@ -72,13 +73,22 @@ class Look:
     stacks: dict[int, str]
 
 
-async def inspect(
+def inspect(
     subjects: Sequence[Subject], with_stacks: bool, limit_s: float, spy: PySpy, is_brief: bool = False
-) -> Look:
-    """Look at them all at once; takes at most the limit, and a moment. A brief look tells of no livelock."""
+) -> Coroutine[Any, Any, Look]:
+    """Look at them all at once; takes at most the limit, and a moment. A brief look tells of no livelock.
+
+    It begins with this call, the rest is awaited: what is done to the workers afterwards changes no stacks.
+    """
     began = time.monotonic()
     for subject in subjects:
         _begin(subject, with_stacks)
+    return _watched(subjects, with_stacks, began, limit_s, spy, is_brief)
+
+
+async def _watched(
+    subjects: Sequence[Subject], with_stacks: bool, began: float, limit_s: float, spy: PySpy, is_brief: bool
+) -> Look:
     while not _is_enough(subjects, began, is_brief) and time.monotonic() < began + limit_s:  # bounded looks
         await asyncio.sleep(BRIEF_LOOK_S if is_brief else LOOK_S)
         for subject in subjects:
