@@ -101,6 +101,25 @@ def test_aborts_come_in_order_while_each_ends_in_its_turn_and_on_daemon_threads(
     assert order == ["first", "second", {True}]
 
 
+def test_the_first_abort_waits_for_nothing_that_is_said(monkeypatch):
+    monkeypatch.setattr(abort_work, "TURN_S", LONG_S)
+    group, heard = Group(), []
+    work = AbortWork(lambda: heard.append(group.aborted.wait(WAIT_S)), [group])
+    work.start()
+    assert work.wait(WAIT_S)
+    assert heard == [True]
+
+
+def test_where_it_is_to_be_said_first_an_output_that_nobody_reads_costs_one_turn(monkeypatch):
+    monkeypatch.setattr(abort_work, "TURN_S", 0.01)
+    group, read = Group(), threading.Event()
+    work = AbortWork(lambda: read.wait(LONG_S), [group], says_first=True)
+    work.start()
+    assert group.aborted.wait(WAIT_S) and not work.wait(0)
+    read.set()
+    assert work.wait(WAIT_S), "it is over when it was said too"
+
+
 @pytest.mark.parametrize(
     ("error", "aborted", "lost"),
     [

@@ -57,6 +57,7 @@ class RefitAbortWatchdog(Deadline):
     error_type: ClassVar[type[RefitAborted]] = RefitAborted
     needs_groups: ClassVar[bool] = True
     obeys: ClassVar[bool] = False
+    says_first: ClassVar[bool] = True
 
     def __init__(self, group: _Abortable | Sequence[_Abortable | None] | None, timeout_s: float | None) -> None:
         super().__init__(group, timeout_s, "the refit", raise_=False, fan_out=False)

@@ -89,6 +89,8 @@ class Deadline:
     needs_groups: ClassVar[bool] = False
     obeys: ClassVar[bool] = True
     """Whether the launcher's orders and `stand_down_all` are for it; a controller of its own may want both itself."""
+    says_first: ClassVar[bool] = False
+    """Whether it is said that the guard fired before the first abort, and not beside it."""
 
     def __init__(
         self,
@@ -261,7 +263,7 @@ class Deadline:
 
     def _fire(self, outcome: Outcome, order: str = "") -> bool:
         groups = self._groups
-        work = AbortWork(functools.partial(self._say_fired, len(groups)), groups)
+        work = AbortWork(functools.partial(self._say_fired, len(groups)), groups, self.says_first)
         with _DECIDING:
             # one that was stood down before it was entered is decided, though it stands among the armed for a moment
             if self._outcome is not _OPEN or not self._take():
