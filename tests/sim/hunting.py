@@ -173,7 +173,9 @@ def tests_for(fault: Mutant | Edit) -> tuple[str, ...]:
     own = "launcher" if "launcher" in where else "rendezvous" if "rendezvous" in where else "libs"
     groups = {"launcher": LAUNCHER_TESTS, "rendezvous": RENDEZVOUS_TESTS, "libs": POLICY_TESTS}
     others = [test for name, group in groups.items() if name != own for test in group]
-    return (*groups[own], *others, *FURTHER_TESTS)
+    stem = where.rpartition(".")[2][:4]  # musters: test_core_musters, test_core_muster_lines
+    nearest = sorted(groups[own], key=lambda test: stem not in test.rpartition("/")[2])
+    return (*nearest, *others, *FURTHER_TESTS)
 
 
 def by_tests(fault: Mutant | Edit) -> Caught | None:
