@@ -57,8 +57,9 @@ class RestartPolicyServiceServicer(object):
     """
 
     def Decide(self, request, context):
-        """Decide is a pure function of its request: idempotent by incident_id and round. Refuses with BadRequest; never waits
-        longer than the deadline given.
+        """Decide is a pure function of its request: a repeat gets the same verdict. A round is asked about again, with
+        another request, where another culprit becomes known. Refuses with BadRequest; never waits longer than the deadline
+        given.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
