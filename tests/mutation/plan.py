@@ -43,5 +43,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         f"{_UNIT}/test_refit_hold.py",
         f"{_UNIT}/test_refit_errors.py",
         f"{_UNIT}/test_guard_bounds.py",
+        f"{_UNIT}/test_guard_corners.py",
     ),
 }

@@ -61,15 +61,17 @@ def test_a_wait_that_ends_within_the_shortened_limit_has_stood_down():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
-def test_a_forked_child_has_no_refit_watchdog_of_its_parent():
+def test_a_forked_child_has_no_refit_watchdog_of_its_parent_and_no_lock_that_is_held():
     program = (
         "import os, sys\n"
         "from resurge import refit_watchdog\n"
         "class Group:\n"
         "    def abort(self): pass\n"
         "with refit_watchdog.RefitAbortWatchdog(Group(), 600):\n"
+        "    refit_watchdog._ARMED_LOCK.acquire()\n"
         "    child = os.fork()\n"
-        "    if child == 0: os._exit(len(refit_watchdog._ARMED))\n"
+        "    if child == 0: os._exit(len(refit_watchdog._ARMED) + 2 * refit_watchdog._ARMED_LOCK.locked())\n"
+        "    refit_watchdog._ARMED_LOCK.release()\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=50).returncode == 0
