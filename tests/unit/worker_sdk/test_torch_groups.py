@@ -77,6 +77,28 @@ def test_a_guard_longer_than_the_groups_own_timeout_leaves_that(gloo):
     assert gloo.backend.told == []
 
 
+def test_a_guard_that_ends_after_the_groups_own_timeout_costs_no_lock(gloo, monkeypatch):
+    """That is every step of most trainings."""
+    monkeypatch.setattr(torch_groups, "_monotonic", lambda: 100.0)
+    gloo.group._lock = None
+    ends_s = 100.0 + 1800 - torch_groups.NATIVE_MARGIN_S / 2
+    gloo.group.enter_guard(ends_s)
+    gloo.group.leave_guard(ends_s)
+    assert gloo.backend.told == []
+
+
+def test_inside_a_guard_a_longer_one_has_what_is_left_of_it(gloo, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(torch_groups, "_monotonic", lambda: now[0])
+    gloo.group.enter_guard(160.0)
+    now[0] = 150.0
+    gloo.group.enter_guard(7300.0)
+    assert gloo.backend.told == pytest.approx([60 + torch_groups.NATIVE_MARGIN_S, 10 + torch_groups.NATIVE_MARGIN_S])
+    now[0] = 155.0
+    gloo.group.leave_guard(7300.0)
+    assert gloo.backend.told[2:] == [pytest.approx(5 + torch_groups.NATIVE_MARGIN_S)]
+
+
 def test_without_a_limit_the_backend_is_not_touched(gloo):
     with resurge.deadline(None, gloo.group):
         pass
