@@ -7,6 +7,7 @@ import pytest
 from resurge_libs.core.budget import RestartRules
 from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import IncidentId, NodeId, Rank
+from resurge_libs.core.instant import Wall
 from resurge_libs.core.progress import ProgressRules, ProgressSource
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.verdict import Verdict, VerdictKind
@@ -192,6 +193,23 @@ def test_only_what_was_asked_is_withdrawn():
     questions = Questions().asked()
     assert questions.put_anew(was_asked=False).withdrawn == ()
     assert questions.put_anew(was_asked=True).withdrawn == (1,)
+
+
+def test_a_fault_that_may_follow_from_the_loss_that_is_blamed_changes_nothing():
+    d = late()
+    d.close("n1")
+    exits(d, d.wall - 1.0)
+    d.crash("n0", signal=6, rank=9, at=d.wall - 1.5)
+    assert [blamed(asked)[0] for asked in d.asked] == ["n1"]
+    assert not d.facts_of(f.CulpritChanged)
+
+
+def test_a_loss_stands_before_a_silence_however_long_that_lasts():
+    d = started(None, "n2")
+    silent = ObservedFault(Because(Reason.WORKER_HUNG), Wall(d.wall - 50.0), Rank(0))
+    d.tell("n0", NodePhase.TEARING_DOWN, 1, faults=(silent,))
+    d.close("n1")
+    assert [blamed(asked)[:2] for asked in d.asked] == [("n0", Reason.WORKER_HUNG), ("n1", Reason.STREAM_LOST)]
 
 
 def test_of_several_losses_the_one_that_would_have_begun_it_is_asked_about():

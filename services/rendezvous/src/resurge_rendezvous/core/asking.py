@@ -19,10 +19,10 @@ from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.budgets import cause_budget_of
 from resurge_rendezvous.core.capacity import nodes_available
 from resurge_rendezvous.core.causes import FaultRecord, by_cause, first_cause
-from resurge_rendezvous.core.closing import stands_first, with_losses_in_sight
+from resurge_rendezvous.core.closing import of_round, stands_first, with_losses_in_sight
 from resurge_rendezvous.core.draft import Draft
 from resurge_rendezvous.core.excluding import culprit_view
-from resurge_rendezvous.core.job import Fenced, Formation
+from resurge_rendezvous.core.job import Fenced, Formation, Incident
 from resurge_rendezvous.core.presence import Seat
 from resurge_rendezvous.core.progressing import put_question
 from resurge_rendezvous.core.questions import ANEW_MAX
@@ -71,13 +71,18 @@ def _blaming(d: Draft, formation: Formation, view: IncidentView, faults: Sequenc
     )
 
 
-def put_anew(d: Draft) -> None:
-    """Put the open round anew where what is known now names another culprit, and its verdict is not there."""
+def _waiting(d: Draft) -> tuple[Formation, Incident] | None:
+    """The open round, while its verdict is not there and it may still be put anew."""
     match d.job.stage:
         case Fenced(formation, incident) if incident.verdict is None and d.seen.questions.anew < ANEW_MAX:
-            view = _blaming(d, formation, incident.view, incident.faults)
+            return formation, incident
         case _:
-            return
+            return None
+
+
+def _put_anew(d: Draft, formation: Formation, incident: Incident) -> None:
+    """Put the round anew where what is known now names another culprit."""
+    view = _blaming(d, formation, incident.view, incident.faults)
     if _blamed(view) == _blamed(incident.view):
         return
     d.record(f.CulpritChanged(incident.incident, incident.round, view))
@@ -86,20 +91,27 @@ def put_anew(d: Draft) -> None:
         put_question(d)
 
 
+def joined_in(d: Draft, joined: Sequence[FaultRecord]) -> None:
+    """Faults have joined the open round: put it anew where one of them is the first now; then a loss in sight may be
+    what that one follows from."""
+    open_round = _waiting(d) if joined else None
+    if open_round is not None and first_cause(of_round(*open_round)) in joined:
+        _put_anew(d, *open_round)
+
+
 def closed_in_sight(d: Draft, seat: Seat) -> None:
     """A member's kernel closed its stream: put the round anew where that would have begun it."""
-    match d.job.stage:
-        case Fenced(formation, incident) if incident.verdict is None and stands_first(d, seat, formation, incident):
-            put_anew(d)
-        case _:
-            return
+    open_round = _waiting(d)
+    if open_round is not None and stands_first(d, seat, *open_round):
+        _put_anew(d, *open_round)
 
 
 def back_in_place(d: Draft, node: NodeId) -> None:
     """A launcher is back that was taken for a loss in sight."""
-    incident = d.job.open_incident
-    if incident is not None and incident.view.culprit is not None and incident.view.culprit.node == node:
-        put_anew(d)
+    open_round = _waiting(d)
+    culprit = open_round[1].view.culprit if open_round is not None else None
+    if open_round is not None and culprit is not None and culprit.node == node:
+        _put_anew(d, *open_round)
 
 
 def _blamed(view: IncidentView) -> tuple[NodeId, Rank | None, Reason] | None:

@@ -15,7 +15,7 @@ from resurge_libs.core.instant import Wall, after
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 from resurge_rendezvous.core import facts as f
-from resurge_rendezvous.core.asking import put_anew, view_of
+from resurge_rendezvous.core.asking import joined_in, view_of
 from resurge_rendezvous.core.causes import FaultRecord, by_cause
 from resurge_rendezvous.core.clearing import confirm_members
 from resurge_rendezvous.core.draft import Draft
@@ -104,8 +104,7 @@ def raise_faults(d: Draft, faults: Sequence[FaultRecord], hold: bool = True) -> 
             for fault in joined:
                 d.record(f.FaultJoined(incident.incident, fault))
                 d.because = fault.because
-            if joined:
-                put_anew(d)
+            joined_in(d, joined)
         case _:
             return
 
