@@ -20,6 +20,7 @@ from tests.sim import (
     guards_fresh,
     guards_gathering,
     guards_launcher,
+    guards_machines,
     guards_musters,
     guards_node,
     guards_policy,
@@ -63,7 +64,7 @@ LAUNCHER_TESTS = tuple(
     f"tests/unit/launcher/test_{name}.py"
     for name in (
         *("core", "core_guards", "core_drain", "core_dying", "core_progress", "core_leaving", "core_hangs"),
-        *("core_aborts", "core_crashes", "ways", "clocks", "struck", "core_passing_on"),
+        *("core_aborts", "core_crashes", "ways", "clocks", "struck", "core_passing_on", "core_reclaim"),
         *("core_musters", "core_muster_guards", "core_muster_lines", "core_replacing"),
     )
 )
@@ -87,6 +88,7 @@ EDITS: tuple[Edit, ...] = (
     *guards_causes.GUARDS,
     *guards_gathering.GUARDS,
     *guards_launcher.GUARDS,
+    *guards_machines.GUARDS,
     *guards_node.GUARDS,
     *guards_musters.GUARDS,
     *guards_fresh.GUARDS,

@@ -218,6 +218,16 @@ def test_a_launcher_that_was_told_to_leave_meanwhile_is_the_first_cause():
     assert d.job.open_incident.first_cause.because.code is Reason.NODE_LEFT
 
 
+def test_what_becomes_known_after_the_verdict_moves_the_charge_and_the_offence():
+    d = late()
+    exits(d, d.wall - 1.0)
+    d.verdict()
+    d.close("n1")
+    recovered(d)
+    assert settled(d) == ("n1", Reason.STREAM_LOST, FaultCause.NODE, "n1")
+    assert d.asked[-1].view.cause is FaultCause.EXIT, "policy was told what was known then"
+
+
 def test_a_restart_is_not_charged_to_a_cause_that_has_none_left():
     d = late(spec_=spec(restarts=RestartRules(by_cause=((FaultCause.NODE, 0),))))
     exits(d, d.wall - 1.0)
