@@ -20,6 +20,12 @@ GUARDS: tuple[Edit, ...] = (
         "False and",
     ),
     Edit(
+        "machines: the launcher of the generation is blamed where it was before",
+        excluding.machine_in_generation,
+        "place.incarnation != entry.incarnation and",
+        "",
+    ),
+    Edit(
         "machines: a node that could not take part is left", excluding.nodes_without, "could_take_part(d, node) and", ""
     ),
     Edit(
@@ -43,6 +49,24 @@ GUARDS: tuple[Edit, ...] = (
         "floor(d.spec.max_excluded_share * max(there, d.spec.min_nodes))",
     ),
     Edit(
+        "machines: lost nodes are part of the job",
+        excluding.allowed_exclusions,
+        "sum(entry.lost is None for entry in d.job.nodes)",
+        "sum(1 for entry in d.job.nodes)",
+    ),
+    Edit(
+        "machines: what operators excluded is told as faults elsewhere",
+        excluding.culprit_view,
+        "one.exclusion.is_automatic and",
+        "",
+    ),
+    Edit(
+        "machines: its own offences are told as faults elsewhere",
+        excluding.culprit_view,
+        "and not same_machine(one.identity, machine)",
+        "",
+    ),
+    Edit(
         "machines: a later order does not replace an earlier one",
         exclusions.excluded,
         "if not _is_about(one, identity)",
@@ -55,16 +79,53 @@ GUARDS: tuple[Edit, ...] = (
         "for entry in ():",
     ),
     Edit(
+        "machines: a machine that comes back under another boot id is in",
+        exclusions.admitted,
+        "exclusion_of(job, known.identity) or known.exclusion",
+        "known.exclusion",
+        "an entry knows the exclusion of the machine that it was on",
+    ),
+    Edit(
         "machines: the table knows no new boot id",
         exclusions.admitted,
         "return job if exclusion is None else _known_as(job, entry.identity, exclusion)",
         "return job",
     ),
     Edit(
+        "machines: one machine is in the table twice",
+        exclusions._known_as,
+        "if any(one.identity == identity for one in job.exclusions):",
+        "if False:",
+    ),
+    Edit(
+        "machines: what a machine was known as stays in the table",
+        exclusions._known_as,
+        "if one.identity.node != identity.node or not _is_about(one, identity)",
+        "if True",
+    ),
+    Edit(
+        "machines: readmission by a node's name leaves its machine out",
+        exclusions.readmitted,
+        "(node.identity, *named)",
+        "named",
+    ),
+    Edit(
         "machines: readmission leaves out what had the node's name",
         exclusions.readmitted,
         "(node.identity, *named)",
         "(node.identity,)",
+    ),
+    Edit(
+        "machines: one machine's readmission frees all",
+        exclusions.readmitted,
+        "if one.identity == identity]",
+        "if True]",
+    ),
+    Edit(
+        "machines: a node that is out for another reason is let in",
+        exclusions.readmitted,
+        "exclusion_of(job, entry.identity), would",
+        "None, would",
     ),
     Edit("memory: waited for where nobody wants it", reclaiming.begin, "rules.reclaim is None or", ""),
     Edit("memory: waited for where no workers were", reclaiming.begin, " or crew is None:", ":"),
@@ -75,6 +136,13 @@ GUARDS: tuple[Edit, ...] = (
         "False",
     ),
     Edit("memory: waited for without end", reclaiming.ticked, "if now >= reclaim.until:", "if False:"),
+    Edit("memory: looked at all the time", reclaiming.ticked, "or now < reclaim.look_at", ""),
+    Edit(
+        "memory: looked at again before the answer",
+        reclaiming.ticked,
+        "reclaim.look_at is None or now < reclaim.look_at",
+        "reclaim.look_at is not None and now < reclaim.look_at",
+    ),
     Edit("memory: of another generation", reclaiming.looked, "reclaim.generation != event.generation or", ""),
     Edit(
         "memory: a driver that cannot say is waited for",
@@ -96,6 +164,12 @@ GUARDS: tuple[Edit, ...] = (
         "if told.blind_looks >= 1:",
     ),
     Edit(
+        "memory: blind looks add up over those that see",
+        reclaim.looked,
+        "0 if waits_for_some else",
+        "reclaim.blind_looks if waits_for_some else",
+    ),
+    Edit(
         "memory: all of it must be free",
         reclaim._story,
         "reading.used_mb <= rules.tolerance_mb",
@@ -107,7 +181,19 @@ GUARDS: tuple[Edit, ...] = (
         "status = ReclaimStatus.UNKNOWN",
         "status = ReclaimStatus.RECLAIMED",
     ),
+    Edit(
+        "memory: the time of a GPU that is free goes on",
+        reclaim._story,
+        "before is not None and before.status is status and status is not ReclaimStatus.PENDING",
+        "False",
+    ),
     Edit("memory: looked at fast for ever", reclaim._interval_s, "if now - reclaim.began_at < FAST_FOR_S", "if True"),
+    Edit(
+        "memory: looked at slowly from the start",
+        reclaim._interval_s,
+        "if now - reclaim.began_at < FAST_FOR_S",
+        "if False",
+    ),
     Edit(
         "memory: the interval that was asked for does not hold",
         reclaim._interval_s,

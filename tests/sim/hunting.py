@@ -54,7 +54,7 @@ RENDEZVOUS_TESTS = (
                 "leases",
             ),
             *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
-            *("aborts", "musters", "replacing", "in_place_guards"),
+            *("aborts", "musters", "replacing", "in_place_guards", "exclusion_guards"),
         )
     ),
     "tests/unit/rendezvous_shell/test_relay_batch.py",

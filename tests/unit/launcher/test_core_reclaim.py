@@ -77,6 +77,7 @@ def test_it_looks_fast_in_the_first_two_seconds_then_slower():
             node.move(0.05)
         times.append(node.now - began)
     gaps = [after - before for before, after in zip([0.0, *times], times, strict=False)]
+    assert len([at for at in times if at < 2.0]) > 7, "fast looks"
     assert all(gap <= 0.26 for at, gap in zip(times, gaps, strict=True) if at < 2.0)
     assert all(1.9 < gap < 2.1 for at, gap in zip(times, gaps, strict=True) if at > 4.3)
 
@@ -148,3 +149,30 @@ def test_a_backoff_and_the_wait_run_side_by_side():
     looks(node, gpu(0, 0))
     assert not spawns(node.move(0.9))
     assert spawns(node.move(0.2))
+
+
+def test_it_looks_when_it_is_time_and_not_while_an_answer_is_awaited():
+    node = torn_down()
+    assert not of(node.feed(h.Tick()), h.ReadGpuMemory), "the answer to the first look is awaited"
+    looks(node, gpu(0, 60_000))
+    assert not of(node.feed(h.Tick()), h.ReadGpuMemory), "it is not time yet"
+    assert of(node.move(0.21), h.ReadGpuMemory)
+
+
+def test_only_looks_in_a_row_that_see_nothing_end_the_wait():
+    node = torn_down()
+    for used_mb in (None, None, 60_000, None, None):
+        looks(node, gpu(0, used_mb))
+        node.move(0.21)
+    assert node.state.reclaim.is_pending
+    looks(node, gpu(0, None))
+    assert told(node) is ReclaimStatus.UNKNOWN
+
+
+def test_each_gpu_has_the_time_at_which_it_was_free():
+    node = torn_down()
+    looks(node, gpu(0, 0), gpu(1, 60_000))
+    node.move(0.21)
+    looks(node, gpu(0, 0), gpu(1, 0))
+    (one,) = of(node.actions, h.TellReclaim)
+    assert [round(story.elapsed_s, 1) for story in one.reclaim.gpus] == [0.0, 0.2]
