@@ -194,7 +194,7 @@ def test_a_forked_child_has_no_guard_of_its_parent_and_can_arm_its_own():
         "    child = os.fork()\n"
         "    if child == 0:\n"
         "        assert not deadlines.ARMED | deadlines._DECIDED\n"
-        "        held = deadlines._DECIDING.locked() or deadlines.TIMER._lock.locked()\n"
+        "        held = deadlines._DECIDING._is_owned() or deadlines.TIMER._lock._is_owned()\n"
         "        if held or deadlines.EAR.begun: os._exit(2)\n"
         "        group = Group()\n"
         "        with resurge.deadline(0.01, group, raise_=False) as guard: group.aborted.wait(20)\n"

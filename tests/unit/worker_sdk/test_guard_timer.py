@@ -33,7 +33,7 @@ class Still(Timer):
         self._changed.wait = self.waited.append
 
     def sooner(self, at_s):
-        assert not deadlines._DECIDING.locked()
+        assert not deadlines._DECIDING._is_owned()
         self.asked.append(at_s)
 
 
@@ -146,12 +146,12 @@ def test_what_is_armed_while_the_thread_looks_is_not_overlooked(still, monkeypat
 def test_an_instant_wakes_the_thread_only_if_it_is_nearer_than_what_is_waited_for(monkeypatch):
     fresh, told = Timer(), []
     fresh.wakes_at_s, fresh._thread = 5.0, object()
-    monkeypatch.setattr(fresh._changed, "notify", lambda: told.append(fresh._lock.locked()))
+    monkeypatch.setattr(fresh._changed, "notify", lambda: told.append(fresh._lock._is_owned()))
     fresh.sooner(5.0)
     assert told == []
     fresh.sooner(4.9)
     assert told == [True]
-    assert not fresh._lock.locked()
+    assert not fresh._lock._is_owned()
 
 
 def test_a_guard_asks_the_thread_only_if_it_is_due_before_what_is_waited_for(still):
@@ -186,7 +186,7 @@ def test_a_thread_that_could_not_be_had_is_asked_for_again(monkeypatch):
         with pytest.raises(RuntimeError):
             fresh.sooner(LONG_S)
     assert len(refused) == 2
-    assert not fresh._lock.locked()
+    assert not fresh._lock._is_owned()
 
 
 def test_a_fresh_start_knows_neither_thread_nor_instants():
@@ -198,7 +198,7 @@ def test_a_fresh_start_knows_neither_thread_nor_instants():
     fresh.forget()
     assert fresh.armed is armed
     assert (armed, fresh.wakes_at_s, fresh._thread) == (set(), math.inf, None)
-    assert not fresh._lock.locked()
+    assert not fresh._lock._is_owned()
 
 
 def test_a_guard_that_ends_is_looked_at_no_more(still):

@@ -57,7 +57,7 @@ ARMED: set[Deadline] = TIMER.armed
 """The guards that are armed and undecided: who takes one out decides its outcome, and that can be one alone."""
 _DECIDED: set[Deadline] = set()
 """Those that are entered still, but whose outcome another thread has decided."""
-_DECIDING = threading.Lock()
+_DECIDING = threading.RLock()
 """Held to decide an outcome, except by the end of the block, which needs no lock but where another was first."""
 # In a training step all of this is cold, and each look into another object costs: hence the plain names.
 _NOT_ARMED, _OPEN, _COMPLETED = Outcome.NOT_ARMED, Outcome.OPEN, Outcome.COMPLETED

@@ -41,7 +41,8 @@ class Timer:
         Who adds to it calls `sooner` for an instant before `wakes_at_s`, looking at that afterwards."""
         self.wakes_at_s = math.inf
         """When the thread looks next by itself; infinite also while it looks."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """Taken again by a signal's handler that comes in between, with guards of its own."""
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
 
@@ -51,10 +52,18 @@ class Timer:
             if at_s >= self.wakes_at_s:
                 return
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
-                thread.start()
-                self._thread = thread
+                self._begin(threading.Thread(target=self._run, name=THREAD_NAME, daemon=True))
             self._changed.notify()
+
+    def _begin(self, thread: threading.Thread) -> None:
+        if self._thread is not None:  # a signal's handler was here first
+            return
+        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:
+            self._thread = None
+            raise
 
     def forget(self) -> None:
         """In a forked child: the thread did not come along, and the lock may be held by one that did not either."""
