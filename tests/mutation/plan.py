@@ -40,6 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orders": (f"{_UNIT}/test_orders.py",),
     "refit_watchdog": (
         f"{_UNIT}/test_refit_watchdog.py",
+        f"{_UNIT}/test_refit_interrupted.py",
         f"{_UNIT}/test_refit_hold.py",
         f"{_UNIT}/test_refit_errors.py",
         f"{_UNIT}/test_guard_bounds.py",

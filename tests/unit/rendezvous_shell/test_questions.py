@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from resurge_libs.core.instant import Wall
-from resurge_rendezvous.clients import NoVerdict
+from resurge_rendezvous.clients import NoVerdict, decide_request
 from resurge_rendezvous.core.model import Stamp, VerdictArrived, VerdictUnavailable
 from resurge_rendezvous.effects import RdzvEffects
 from tests.unit.rendezvous.desk import RESTART, started
@@ -41,3 +41,12 @@ async def test_the_answer_names_its_question(problem: Exception | None):
         await task
     kind = VerdictArrived if problem is None else VerdictUnavailable
     assert [(type(event), event.question) for event in posted] == [(kind, 1), (kind, 2)]
+
+
+def test_a_round_that_is_put_anew_is_another_request_and_a_repeat_is_the_same_one():
+    d = started()
+    d.crash("n1", signal=6)
+    d.crash("n0", signal=11, at=d.wall - 0.5)
+    first, anew = (asked.view for asked in d.asked)
+    assert decide_request(first).request_id == decide_request(first).request_id
+    assert decide_request(first).request_id != decide_request(anew).request_id

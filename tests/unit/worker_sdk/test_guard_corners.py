@@ -70,7 +70,7 @@ def test_a_forked_child_has_no_refit_watchdog_of_its_parent_and_no_lock_that_is_
         "with refit_watchdog.RefitAbortWatchdog(Group(), 600):\n"
         "    refit_watchdog._ARMED_LOCK.acquire()\n"
         "    child = os.fork()\n"
-        "    if child == 0: os._exit(len(refit_watchdog._ARMED) + 2 * refit_watchdog._ARMED_LOCK.locked())\n"
+        "    if child == 0: os._exit(len(refit_watchdog._ARMED) + 2 * refit_watchdog._ARMED_LOCK._is_owned())\n"
         "    refit_watchdog._ARMED_LOCK.release()\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
@@ -181,6 +181,17 @@ def test_a_group_is_told_of_its_guard_and_of_the_end_with_the_same_instant():
     assert group.left == group.entered
 
 
+def test_a_group_is_told_of_the_end_also_where_the_wait_for_the_aborts_is_interrupted(monkeypatch):
+    def interrupted(work, limit_s):
+        raise KeyboardInterrupt
+
+    group = Told()
+    monkeypatch.setattr(AbortWork, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt), resurge.deadline(LONG_S, group) as guard:
+        guard.expire()
+    assert group.left == group.entered != []
+
+
 def test_a_fresh_ear_is_deaf_and_begins_without_a_launcher(monkeypatch):
     monkeypatch.delenv(environment.SOCKET, raising=False)
     ear = Ear(lambda _: None)
@@ -188,6 +199,17 @@ def test_a_fresh_ear_is_deaf_and_begins_without_a_launcher(monkeypatch):
     ear.begin()
     assert ear.begun
     ear.tell_fired("step")
+
+
+def test_an_ear_that_a_handler_kept_from_beginning_begins_with_the_next_guard(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    ear = Ear(lambda _: None)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(listening, "read_environment", interrupted)
+        ear.begin()
+    assert not ear.begun
 
 
 def test_a_group_is_told_of_the_end_of_a_guard_that_could_not_be_entered(monkeypatch):

@@ -173,17 +173,18 @@ def test_one_thread_serves_all_and_none_where_no_instant_comes(monkeypatch):
     assert begun == [(timer.THREAD_NAME, True)]
 
 
-def test_a_thread_that_could_not_be_had_is_asked_for_again(monkeypatch):
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()], ids=repr)
+def test_a_thread_that_could_not_be_had_is_asked_for_again(monkeypatch, error):
     refused = []
 
     def refuse(thread):
         refused.append(thread)
-        raise RuntimeError("can't start new thread")
+        raise error
 
     monkeypatch.setattr(timer.threading.Thread, "start", refuse)
     fresh = Timer()
     for _ in range(2):
-        with pytest.raises(RuntimeError):
+        with pytest.raises(type(error)):
             fresh.sooner(LONG_S)
     assert len(refused) == 2
     assert not fresh._lock._is_owned()
@@ -327,3 +328,32 @@ def test_a_deadline_in_the_instant_of_entering_does_not_abort_what_was_stood_dow
     with guard:
         pass
     assert (guard.outcome, guard.fired, group.aborts) == (Outcome.STOOD_DOWN, False, 0)
+
+
+def test_a_look_in_the_instant_of_entering_does_not_abort_what_is_stood_down_meanwhile(still, monkeypatch, now):
+    class Looked(set):
+        """The armed, which the timer looks at as soon as one is added."""
+
+        def add(self, guard):
+            super().add(guard)
+            if guard.due_s <= now[0]:
+                guard.expire()
+
+    monkeypatch.setattr(deadlines, "ARMED", Looked())
+    group = ToldMeanwhile()
+    group.guard = resurge.deadline(LONG_S, group)
+    with group.guard:
+        pass
+    assert (group.guard.outcome, group.guard.fired, group.aborts) == (Outcome.STOOD_DOWN, False, 0)
+
+
+def test_a_guard_whose_deadline_cannot_be_brought_nearer_is_not_entered(still, monkeypatch):
+    def no_thread(at_s):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(still, "sooner", no_thread)
+    guard = resurge.deadline(LONG_S, Lingering())
+    guard.stand_down()
+    with pytest.raises(RuntimeError, match="new thread"):
+        guard.__enter__()
+    assert still.armed == set()

@@ -335,7 +335,7 @@ def test_R30_they_are_told_outside_the_lock(monkeypatch):
     held = []
 
     def looks(guard):
-        held.append(refit_watchdog._ARMED_LOCK.locked())
+        held.append(refit_watchdog._ARMED_LOCK._is_owned())
 
     monkeypatch.setattr(RefitAbortWatchdog, "stand_down", looks)
     with RefitAbortWatchdog(Group(), LONG_S):

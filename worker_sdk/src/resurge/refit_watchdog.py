@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 _HOLD_LOOK_S = 0.1
-_ARMED_LOCK = threading.Lock()
-"""Guards the registry."""
+_ARMED_LOCK = threading.RLock()
+"""Guards the registry; taken again by a signal's handler that hears of a death."""
 _ARMED: set[RefitAbortWatchdog] = set()
 R = TypeVar("R")
 
@@ -66,9 +66,9 @@ class RefitAbortWatchdog(Deadline):
         if not self.armed or self._entered_until_s:
             return super().__enter__()
         _say(f"refit watchdog armed: {self._timeout_s:g} s, {len(self._groups)} groups")
-        with _ARMED_LOCK:
-            _ARMED.add(self)
         try:
+            with _ARMED_LOCK:
+                _ARMED.add(self)
             return super().__enter__()
         except BaseException:
             self._unregister()
@@ -77,8 +77,10 @@ class RefitAbortWatchdog(Deadline):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._unregister()
-        super().__exit__(kind, error, trace)
+        try:
+            self._unregister()
+        finally:
+            super().__exit__(kind, error, trace)
 
     def _unregister(self) -> None:
         with _ARMED_LOCK:

@@ -6,6 +6,7 @@ Policy is advice. Unreachable is said at once; silence is left to the core's own
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2s
 from typing import Protocol
 
 import grpc.aio
@@ -69,7 +70,7 @@ class GrpcPolicy:
     async def decide(self, view: IncidentView, limit_s: float) -> Verdict:
         """One call, never repeated: after the limit the default verdict holds."""
         stub = policy_pb2_grpc.RestartPolicyServiceStub(self._open())
-        request = policy_pb2.DecideRequest(request_id=f"{view.incident}:{view.round}", incident=incident_to_proto(view))
+        request = decide_request(view)
         metadata = call_metadata(self._token, decide_context(view))
         try:
             response = await call(stub.Decide, request, limit_s + LATE_S, metadata)
@@ -97,6 +98,13 @@ class GrpcPolicy:
             except TokenProblem as error:
                 raise NoVerdict(str(error)) from error
         return self._channel
+
+
+def decide_request(view: IncidentView) -> policy_pb2.DecideRequest:
+    """What policy is asked. A round that is put anew is another request, and so has another key."""
+    incident = incident_to_proto(view)
+    told = blake2s(incident.SerializeToString(deterministic=True), digest_size=8).hexdigest()
+    return policy_pb2.DecideRequest(request_id=f"{view.incident}:{view.round}:{told}", incident=incident)
 
 
 def decide_context(view: IncidentView) -> TraceContext:

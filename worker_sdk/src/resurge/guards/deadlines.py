@@ -150,7 +150,9 @@ class Deadline:
                 self._outcome = Outcome.LATE_STAND_DOWN
             elif grace_s <= 0 and self._outcome is not _NOT_ARMED and (not self._entered_until_s or self._take()):
                 self._outcome = Outcome.STOOD_DOWN
-        if self._outcome is _OPEN and self._entered_until_s and (at_s := _monotonic() + grace_s) < self.due_s:
+        # without a grace it is due at no other time: one that is just being entered is taken out by its entry
+        is_nearer = grace_s > 0 and self._outcome is _OPEN and self._entered_until_s
+        if is_nearer and (at_s := _monotonic() + grace_s) < self.due_s:
             self.due_s = at_s
             TIMER.sooner(at_s)
 
@@ -178,12 +180,13 @@ class Deadline:
             ARMED.add(self)
             if at_s < TIMER.wakes_at_s:
                 TIMER.sooner(at_s)
+            if self._was_told:
+                self.stand_down()
         except BaseException:
             ARMED.discard(self)
+            _DECIDED.discard(self)
             self._leave_groups()
             raise
-        if self._was_told:
-            self.stand_down()
         return self
 
     def __exit__(
@@ -192,17 +195,19 @@ class Deadline:
         if self._outcome is _NOT_ARMED:
             return
         try:
-            ARMED.remove(self)
-        except KeyError:
-            self._leave_decided()
-        else:
-            self._outcome = Outcome.STOOD_DOWN if self._was_told else _COMPLETED
-        if self._fired:
-            self._work.wait(JOIN_LIMIT_S)
-        for group in self._groups:
-            if (leave := getattr(group, "leave_guard", None)) is not None:
-                leave(self._entered_until_s)
-        self._groups = ()
+            try:
+                ARMED.remove(self)
+            except KeyError:
+                self._leave_decided()
+            else:
+                self._outcome = Outcome.STOOD_DOWN if self._was_told else _COMPLETED
+            if self._fired:
+                self._work.wait(JOIN_LIMIT_S)
+        finally:  # whatever a signal's handler raises in between: the groups must not be held to this deadline for good
+            for group in self._groups:
+                if (leave := getattr(group, "leave_guard", None)) is not None:
+                    leave(self._entered_until_s)
+            self._groups = ()
         if self._fired:
             self._raise(error)
 

@@ -62,15 +62,23 @@ class Ear:
             if self.begun:
                 return
             self.begun = True  # before anything is called: a signal's handler may come here too
-            told = read_environment()
-            if told.socket:
-                self._life = _Life(told)
-                try:
-                    threading.Thread(
-                        target=self._run, args=(self._life, self.connected), name="resurge-ear", daemon=True
-                    ).start()
-                except RuntimeError as error:
-                    _log.warning("resurge: no thread hears the launcher's orders: %s", error)
+            try:
+                self._listen()
+            except BaseException:  # of such a handler: the next guard begins anew
+                self.begun = False
+                raise
+
+    def _listen(self) -> None:
+        told = read_environment()
+        if not told.socket:
+            return
+        self._life = _Life(told)
+        try:
+            threading.Thread(
+                target=self._run, args=(self._life, self.connected), name="resurge-ear", daemon=True
+            ).start()
+        except RuntimeError as error:
+            _log.warning("resurge: no thread hears the launcher's orders: %s", error)
 
     def tell_fired(self, phase: str) -> None:
         """Have the launcher release the peers of this rank from the phase. Never raises, never waits."""

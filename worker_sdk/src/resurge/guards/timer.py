@@ -61,7 +61,7 @@ class Timer:
         self._thread = thread
         try:
             thread.start()
-        except RuntimeError:
+        except BaseException:  # no thread can be had, or a signal's handler raised; a second thread would do no harm
             self._thread = None
             raise
 
