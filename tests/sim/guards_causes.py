@@ -21,6 +21,12 @@ from tests.sim.edits import Edit
 GUARDS: tuple[Edit, ...] = (
     # the order of causes
     Edit("blame: a loss seen late has one moment", causes._order, "if is_going else", "if False else"),
+    Edit(
+        "blame: a launcher whose successor tells of it has one moment",
+        causes._order,
+        "fault.because.code in GOING",
+        "fault.because.code in GOING and fault.because.code.value != 'NODE_RETURNED'",
+    ),
     Edit("blame: every fault goes back to the ends before it", causes._order, "if is_going else", "if True else"),
     Edit(
         "blame: a loss does not stand before the end it goes back to", causes._order, "at, not is_going,", "at, False,"

@@ -110,6 +110,16 @@ def test_a_launcher_that_is_back_before_the_verdict_is_blamed_no_longer():
     assert settled(d) == ("n0", Reason.WORKER_EXIT, FaultCause.EXIT, "n0")
 
 
+def test_a_launcher_whose_successor_comes_before_the_verdict_is_blamed_as_before():
+    d = judged_too_soon()
+    d.late_s = 0.0
+    d.hello("n1", 2)
+    assert [blamed(asked)[0] for asked in d.asked][-1] == "n1"
+    assert "n0" not in [blamed(asked)[0] for asked in d.asked][1:]
+    recovered(d)
+    assert settled(d)[0] == settled(d)[3] == "n1"
+
+
 def test_a_launcher_that_is_back_and_was_not_blamed_changes_nothing():
     d = late()
     d.late_s = 0.0

@@ -21,8 +21,8 @@ from resurge_libs.core.reasons import Because, Reason, vagueness
 
 FOLLOWS = frozenset({SIGABRT, SIGPIPE})
 """Signals by which a library ends its own process when a peer is gone."""
-GOING = frozenset({Reason.STREAM_LOST, Reason.NODE_LEFT})
-"""Ways of a launcher to go that its peers' ranks feel at once."""
+GOING = frozenset({Reason.STREAM_LOST, Reason.NODE_LEFT, Reason.NODE_RETURNED})
+"""Ways of a launcher to go that its peers' ranks feel at once; of the last one its successor tells."""
 OWN_TROUBLE = frozenset({FaultCause.OOM, FaultCause.HARDWARE})
 
 
