@@ -43,6 +43,7 @@ RENDEZVOUS_TESTS = (
         for name in (
             *(
                 "asked",
+                "asked_anew",
                 "attempts",
                 "budgets",
                 "causes",
@@ -52,6 +53,7 @@ RENDEZVOUS_TESTS = (
                 "hello",
                 "incidents",
                 "leases",
+                "losses_in_sight",
             ),
             *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
             *("aborts", "musters", "replacing", "in_place_guards", "exclusion_guards"),

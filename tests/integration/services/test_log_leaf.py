@@ -13,7 +13,6 @@ from resurge_api.logs.v1 import logs_pb2, logs_pb2_grpc
 from resurge_libs.core.refusals import BadRequest, RpcProblem, Unready
 from resurge_libs.rpc.errors import problem_of
 from tests.fakes.host import HostProcess
-from tests.fakes.launcher import ASKED_AGAIN
 from tests.fakes.log_sender import LogSender
 
 RANKS = 4
@@ -43,11 +42,11 @@ def assert_all_is_there(path, senders) -> None:
 
 async def refusal_of(endpoint: str, *requests: logs_pb2.PushRequest) -> RpcProblem:
     """As a sender is refused. Asks again where grpc lost the answer, which a write after a call's end overwrites."""
-    for _ in range(ASKED_AGAIN):
-        error = await error_of(endpoint, *requests)
-        if "Internal error from Core" not in str(error.details()):
-            break
-    return problem_of(error)
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            error = await error_of(endpoint, *requests)
+            if "Internal error from Core" not in str(error.details()):
+                return problem_of(error)
 
 
 async def error_of(endpoint: str, *requests: logs_pb2.PushRequest) -> grpc.aio.AioRpcError:
