@@ -103,6 +103,18 @@ def test_aborts_come_in_order_while_each_ends_in_its_turn_and_on_daemon_threads(
     assert order == ["first", "second", {True}]
 
 
+def test_neither_an_abort_nor_what_is_said_of_it_can_hold_up_the_end_of_the_process():
+    daemons = []
+
+    def note():
+        daemons.append(threading.current_thread().daemon)
+
+    work = AbortWork(note, [Group(note), Group(note)])
+    work.start()
+    assert work.wait(WAIT_S)
+    assert daemons == [True, True, True]
+
+
 def test_the_first_abort_waits_for_nothing_that_is_said(monkeypatch):
     monkeypatch.setattr(abort_work, "TURN_S", LONG_S)
     group, heard = Group(), []
