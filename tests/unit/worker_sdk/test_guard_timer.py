@@ -357,3 +357,21 @@ def test_a_guard_whose_deadline_cannot_be_brought_nearer_is_not_entered(still, m
     with pytest.raises(RuntimeError, match="new thread"):
         guard.__enter__()
     assert still.armed == set()
+
+
+def test_an_entry_that_is_interrupted_behind_a_stand_down_leaves_nothing_armed_and_nothing_decided():
+    class Interrupted(deadlines.Deadline):
+        def stand_down(self):
+            super().stand_down()
+            if self._entered_until_s:
+                raise KeyboardInterrupt
+
+    with Interrupted(Group(), LONG_S, "step", True, True) as guard:
+        with pytest.raises(KeyboardInterrupt):
+            guard.stand_down()
+        assert {guard} == deadlines._DECIDED
+    told = Interrupted(Group(), LONG_S, "step", True, True)
+    told._was_told = True
+    with pytest.raises(KeyboardInterrupt), told:
+        pytest.fail("it was entered")
+    assert set() == deadlines.ARMED | deadlines._DECIDED
