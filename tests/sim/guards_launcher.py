@@ -152,6 +152,17 @@ GUARDS: tuple[Edit, ...] = (
         "offer=state.offer), looks",
     ),
     Edit("an open checkpoint is not waited for", teardown.climb, "if teardown.held_until is not None:", "if False:"),
+    Edit("destructors are waited for", teardown.climb, "if teardown.ladder.aborts and", "if False and"),
+    Edit("a drain's workers are killed as they tidy up", teardown.climb, "teardown.ladder.aborts and", ""),
+    Edit("one script that is over is enough", teardown._only_tidies, "and w.rank not in crew.tidying", "and False"),
+    Edit(
+        "what has ended is asked whether it is over",
+        teardown._only_tidies,
+        "isinstance(w.state, Alive) and w.rank",
+        "w.rank",
+    ),
+    Edit("a worker that starts is at its end", teardown._only_tidies, "isinstance(w.state, Awaited) or", ""),
+    Edit("a script of another generation is over", absorb._tidies, "crew.generation != event.generation or", ""),
     Edit("a launcher leaves before its workers", pursue._gone, "return teardown.over or", "return True or"),
     Edit(
         "a launcher leaves before all know the end",

@@ -37,38 +37,21 @@ FIRST_SEEDS, MOST_SEEDS = 25, 300
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).with_name("once_broken")
 """Worlds that once broke something: what they found may come back with a fault."""
+TOTAL_TESTS = tuple(f"tests/unit/rendezvous/test_{name}.py" for name in ("totality", "transition_table"))
+"""Of every state with every event: slow, and what they find says little."""
+
+
+def _all(pattern: str) -> tuple[str, ...]:
+    return tuple(sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)))
+
+
 RENDEZVOUS_TESTS = (
-    *(
-        f"tests/unit/rendezvous/test_{name}.py"
-        for name in (
-            *(
-                "asked",
-                "asked_anew",
-                "attempts",
-                "budgets",
-                "causes",
-                "drains",
-                "endings",
-                "exclusion",
-                "hello",
-                "incidents",
-                "leases",
-                "losses_in_sight",
-            ),
-            *("guards", "ledger", "messages", "progress", "recoveries", "remembered", "rounds", "rules", "store"),
-            *("aborts", "musters", "replacing", "in_place_guards", "exclusion_guards"),
-        )
-    ),
-    "tests/unit/rendezvous_shell/test_relay_batch.py",
-    "tests/unit/rendezvous_shell/test_relay_links.py",
+    *(test for test in _all("tests/unit/rendezvous/test_*.py") if test not in TOTAL_TESTS),
+    *_all("tests/unit/rendezvous_shell/test_relay_*.py"),
 )
-LAUNCHER_TESTS = tuple(
-    f"tests/unit/launcher/test_{name}.py"
-    for name in (
-        *("core", "core_guards", "core_drain", "core_dying", "core_progress", "core_leaving", "core_hangs"),
-        *("core_aborts", "core_crashes", "ways", "clocks", "struck", "core_passing_on", "core_reclaim"),
-        *("core_musters", "core_muster_guards", "core_muster_lines", "core_replacing"),
-    )
+LAUNCHER_TESTS = (
+    *_all("tests/unit/launcher/test_core*.py"),
+    *(f"tests/unit/launcher/test_{name}.py" for name in ("ways", "clocks", "struck")),
 )
 POLICY_TESTS = (
     "tests/unit/restart_policy",
@@ -78,7 +61,7 @@ FURTHER_TESTS = (
     *(f"tests/sim/test_{name}.py" for name in ("relays", "drains", "endings", "exclusion", "progress")),
     *(f"tests/sim/test_{name}.py" for name in ("aborts", "causes", "in_place", "passing_on", "replacing")),
     "tests/props",
-    *(f"tests/unit/rendezvous/test_{name}.py" for name in ("totality", "transition_table")),
+    *TOTAL_TESTS,
 )
 """All are tests of cores alone: no socket, no process, no clock."""
 VARIABLE = "RESURGE_MUTANT"

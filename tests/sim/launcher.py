@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 from typing import TYPE_CHECKING, Any
 
 from resurge_launcher.core import happenings as h
@@ -11,8 +11,8 @@ from resurge_launcher.core.model import Rules, StoreOffer
 from resurge_launcher.core.muster_state import MusterEvict, MusterTell
 from resurge_launcher.core.replacement_state import ReplaceWorkers
 from resurge_launcher.core.step import LauncherMachine
-from resurge_launcher.core.worker_news import OrderAbort
-from resurge_libs.core.ids import Generation
+from resurge_launcher.core.worker_news import OrderAbort, ScriptOver
+from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.machine import Step
 from resurge_libs.core.progress import MarkerReading
 from resurge_libs.core.reasons import Because, Reason
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 STRAY_LOOK_S = 0.05
+OVER_S = 0.02
+"""From TERM to the end of a script, in steps of it: the process ends later, by itself or by KILL."""
 TICK = h.Tick()
 
 
@@ -174,8 +176,8 @@ class Launcher(SimProcess):
                     self.world.oracle.stopping.decided(int(action.generation), action.decided, action.alone)
             case MusterTell() | MusterEvict() | ReplaceWorkers():
                 self.world.in_place.take(self, action)
-            case h.TellFault() | OrderAbort():
-                self.ordered += [(self.world.now_s, action)] if isinstance(action, OrderAbort) else []
+            case OrderAbort():
+                note_order(self, action)
             case h.PassOn():
                 self.passed_on.append(action)
             case h.ExitWith(code, because):
@@ -220,6 +222,8 @@ class Launcher(SimProcess):
         for process in self.world.crowd.alive_in(self.place):
             if process.generation == generation:
                 self.world.crowd.signal(process, self, signal)
+                if signal == SIGTERM and self.world.setup.habits.uses_sdk:
+                    self.later(OVER_S * (process.pid % 7), lambda p=process: say_over(self, p))
 
     def _spawn(self, run: RunGoal) -> None:
         fails = self.world.chance.random() < self.world.setup.spawn_failure_rate
@@ -277,6 +281,19 @@ class Launcher(SimProcess):
         """Somebody signals the launcher itself."""
         self.signals.add(int(signal))
         self.post(h.SignalReceived(int(signal)))
+
+
+def note_order(launcher: Launcher, action: OrderAbort) -> None:
+    """Workers hear it at once, and their pages say whether their generation ends."""
+    launcher.ordered.append((launcher.world.now_s, action))
+    launcher.pages.setdefault(int(action.generation), Page()).ends |= not action.phase
+
+
+def say_over(launcher: Launcher, process: Process) -> None:
+    """A worker that ends says so before its destructors run, where its page says that its generation ends."""
+    page = launcher.pages.get(process.generation)
+    if process.alive and not (process.hangs or process.saving) and page is not None and page.ends:
+        launcher.post(ScriptOver(Generation(process.generation), Rank(process.rank)))
 
 
 def read_marker(launcher: Launcher, generation: int, at_start: bool) -> None:

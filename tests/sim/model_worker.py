@@ -48,6 +48,7 @@ class Page:
 
     lease_until: Instant | None = None
     fenced: bool = False
+    ends: bool = False
     held: int = 0
     decided: int | None = None
 

@@ -225,3 +225,37 @@ def test_another_state_directory_is_used_while_the_last_control_plane_still_ling
     alone.start("", workers=1)
     assert alone.exit_code() == 0
     assert (alone.state_dir / "journal.sqlite").exists()
+
+
+TIDIES = (
+    SAY_PID
+    + """
+import atexit
+atexit.register(said, "atexit-" + me, 0)
+import resurge
+class Own:
+    def __del__(self, sleep=time.sleep):
+        sleep(60)
+own, held = Own(), open(os.path.join(folder, "held-" + me), "w")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+with resurge.session():
+    if os.environ["RESURGE_CYCLE"] == "1":
+        os._exit(0)
+    held.write("all")
+    said("there-" + me, 0)
+    while not os.path.exists(os.path.join(folder, "there-1-1")):
+        time.sleep(0.01)
+    if os.environ["RANK"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Event().wait()
+"""
+)
+
+
+def test_after_a_fault_nobody_waits_for_destructors_and_nothing_of_the_script_is_lost(alone: Alone):
+    alone.start(TIDIES, "--max-restarts", "1", "--fault-grace", "4.5")
+    assert alone.exit_code() == 0
+    died_at, began_at = (os.stat(alone.folder / name).st_mtime for name in ("there-1-1", "pid-2-1"))
+    assert began_at - died_at < 4.5, "the grace was waited for"
+    assert (alone.folder / "atexit-1-1").exists()
+    assert (alone.folder / "held-1-1").read_text() == "all"

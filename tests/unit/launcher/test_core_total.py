@@ -13,7 +13,7 @@ from resurge_launcher.core import happenings as h
 from resurge_launcher.core import model as m
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.observe import observe
-from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, ScriptOver
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.core.reasons import Because, Reason
@@ -106,6 +106,8 @@ EVENTS: dict[str, h.Event] = {
     "fired late": GuardFired(Generation(0), AbortNotice(Rank(4), 1, "step", 1.0)),
     "crashed": LoopCrashed(ONE, Rank(4), "ValueError", Instant(100.0), 5.0),
     "spared": CrashSpared(ONE, Rank(4)),
+    "over": ScriptOver(ONE, Rank(5)),
+    "over late": ScriptOver(Generation(0), Rank(5)),
     "passed on": h.DesiredReceived(50, run(1, aborts=(AbortNotice(Rank(0), 1, "eval", 1.0),))),
 }
 

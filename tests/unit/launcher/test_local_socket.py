@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from resurge.frames import Hello, Listen, Mustered, Speaker, encode
+from resurge.frames import Hello, Listen, Mustered, Over, Speaker, encode
 from resurge.orders import Order, OrderDecoder
 from resurge_launcher.core.muster_state import MusterHeard
-from resurge_launcher.core.worker_news import OrderAbort
+from resurge_launcher.core.worker_news import OrderAbort, ScriptOver
 from resurge_launcher.local_socket import LocalSocket, _event_of
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.testing import wait_until_async
@@ -70,3 +70,7 @@ def test_what_a_rank_that_restarts_in_place_says_is_taken_whole(spans_nodes: boo
     said = Mustered(Speaker(1, 2, 3), "join", 4, "why", 5, 6_000, spans_nodes)
     heard = MusterHeard(Generation(3), Rank(2), "join", 4, "why", 5, 6.0, spans_nodes, pid=1)
     assert _event_of(said) == heard
+
+
+def test_the_end_of_a_script_is_taken_as_that_of_its_rank():
+    assert _event_of(Over(Speaker(1, 2, 3))) == ScriptOver(Generation(3), Rank(2))

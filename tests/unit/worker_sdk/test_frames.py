@@ -19,6 +19,7 @@ from resurge.frames import (
     Listen,
     Milestone,
     Mustered,
+    Over,
     Spared,
     Speaker,
     decode,
@@ -36,6 +37,7 @@ FRAMES = [
     Fired(SPEAKER, "step", 2, 1000, 77),
     Crashed(SPEAKER, "ValueError: x", 10_000, 78),
     Spared(SPEAKER),
+    Over(SPEAKER),
     Mustered(SPEAKER, "join", 2, "", 3, 60_000),
     Mustered(SPEAKER, "join", 2, "", 3, 60_000, spans_nodes=True),
 ]

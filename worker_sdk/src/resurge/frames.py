@@ -40,6 +40,7 @@ ROUTES: dict[str, str] = {
     "fired": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
     "crashed": "/resurge_api.rendezvous.v1.RendezvousService/Attach",
     "spared": "",
+    "over": "",
     "mustered": "",
 }
 """Which gRPC method carries a verb on from the launcher: one call per verb; empty: it ends at the launcher."""
@@ -148,6 +149,14 @@ class Spared:
 
 
 @dataclass(frozen=True, slots=True)
+class Over:
+    """The script of this rank is over, its atexit functions too, and its files are flushed."""
+
+    VERB: ClassVar[str] = "over"
+    speaker: Speaker
+
+
+@dataclass(frozen=True, slots=True)
 class Mustered:
     """This rank restarts in place: it has joined an iteration, has finished it, or says how it stands with it."""
 
@@ -191,8 +200,8 @@ class ControlAnswer:
             raise FrameError(f"the answer is none: {error!r}") from error
 
 
-Frame = Hello | Milestone | Event | Control | Listen | Fired | Crashed | Spared | Mustered
-_KINDS: tuple[type[Frame], ...] = (Hello, Milestone, Event, Control, Listen, Fired, Crashed, Spared, Mustered)
+Frame = Hello | Milestone | Event | Control | Listen | Fired | Crashed | Spared | Over | Mustered
+_KINDS: tuple[type[Frame], ...] = (Hello, Milestone, Event, Control, Listen, Fired, Crashed, Spared, Over, Mustered)
 _FRAMES: dict[str, type[Frame]] = {kind.VERB: kind for kind in _KINDS}
 _SPEAKER_FIELDS = tuple(entry.name for entry in fields(Speaker))
 
@@ -288,6 +297,8 @@ def _news(kind: type[Frame], speaker: Speaker, record: dict[str, Any]) -> Frame:
         return Listen(speaker)
     if kind is Spared:
         return Spared(speaker)
+    if kind is Over:
+        return Over(speaker)
     if kind is Mustered:
         return _mustered(speaker, record)
     if kind is Crashed:

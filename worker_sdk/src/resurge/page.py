@@ -48,6 +48,7 @@ class Cell(IntEnum):
     SHOULD_STOP = 4
     STOP_HELD = 5
     PROBE_ASKED = 6
+    ENDS = 7
     # written by the worker
     PID = 16
     STARTED_NS = 17
@@ -201,7 +202,7 @@ class _Mapping:
 
 
 class LauncherCells(_Mapping):
-    """The launcher's side of a page: it makes the file and writes generation, lease and fence."""
+    """The launcher's side of a page: it makes the file and writes what the launcher decides."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, writable=True)
@@ -224,6 +225,10 @@ class LauncherCells(_Mapping):
     def set_fenced(self) -> None:
         """The worker's generation is fenced, for good: `resurge.fence()` raises from now on."""
         self.cells[Cell.FENCED] = 1
+
+    def set_ends(self) -> None:
+        """The launcher ends the worker's generation after a fault: what its script does is over."""
+        self.cells[Cell.ENDS] = 1
 
     def hold_at(self, step: int) -> None:
         """Whoever asks at this step or later waits until it is told; before it nothing changes."""

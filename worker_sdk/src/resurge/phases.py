@@ -27,6 +27,11 @@ class OpenPhases:
         that has phases of its own may come in between."""
         self._armed = True
 
+    @property
+    def any_open(self) -> bool:
+        """Whether some phase is open now."""
+        return bool(self._open)
+
     def disarm(self) -> None:
         """Do nothing from now on; takes no lock, which a forked child may find held for ever."""
         self._armed = False

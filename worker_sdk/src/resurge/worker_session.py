@@ -18,7 +18,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from resurge import control, death_lock, errors, evidence
+from resurge import control, death_lock, errors, evidence, script_end
 from resurge.control import UNASKED, WorkloadAction, WorkloadControlRequest
 from resurge.environment import WorkerEnvironment, read_environment
 from resurge.fencing import Fence, FenceLost, FenceState, judge
@@ -91,10 +91,11 @@ class Session(SettableLimits):
         except _NOT_A_NUMBER as error:
             self._complain("beat", step, error)
 
-    def watch_uncaught(self) -> None:
-        """Leave uncaught exceptions in the error file from now on, under a launcher."""
-        if self.armed:
+    def watch_end(self) -> None:
+        """Under a launcher, leave uncaught exceptions in the error file, and tell when the script is over."""
+        if self._page is not None and self.armed:
             errors.install(self._environment.error_file, lambda: self._is_quick_exit and self.armed)
+            script_end.tell(self._page, self._phases, self._link, self._speaker())
 
     def set_quick_exit(self, is_wanted: bool) -> None:
         """End right after an uncaught exception was told, without Python's tidying up and its atexit functions."""
@@ -309,7 +310,7 @@ def session(beat_limit: float | None = None, quick_exit: bool | None = None) -> 
             made = Session(read_environment())
             if _current is None:
                 _current = made
-                made.watch_uncaught()
+                made.watch_end()
         current = _current
     if beat_limit is not None:
         current.set_beat_limit(beat_limit)

@@ -41,6 +41,9 @@ STORE_PREPARATION_S = 2.0
 LAST_WORDS_S = 2.0
 """For the tasks that look at workers and tell of faults, when the launcher ends; the longest takes half of it."""
 
+Mark = h.WriteLease | h.Fence | h.WriteStop | OrderAbort
+"""What is written to workers' pages."""
+
 
 class Upward(Protocol):
     """Where observed states go."""
@@ -150,12 +153,11 @@ class Effects:
     def _spawn(self, action: h.SpawnWorkers) -> None:
         """Start the workers, after the fork server's first imports where they are still going on."""
         self._ordered = action.run
-        start = partial(self._hands.files.prepare, action.run, partial(self._spawn_now, action.run))
-        prepare = start
+        prepare = partial(self._hands.files.prepare, action.run, partial(self._spawn_now, action.run))
         logs, first = self._hands.shop.logs, action.run.base_rank
         if logs is not None:
             ranks = range(first, first + self._hands.shop.facts.local_world_size)
-            prepare = partial(logs.prepare, action.run, ranks, start)
+            prepare = partial(logs.prepare, action.run, ranks, prepare)
         if self._hands.warm is None:
             prepare()
         else:
@@ -304,15 +306,16 @@ class Effects:
         assert self._hands.marker is not None, "only a launcher that was told of a marker reads it"
         self._hands.marker.look(tell)
 
-    def _mark_pages(self, action: h.WriteLease | h.Fence | h.WriteStop) -> None:
+    def _mark_pages(self, action: Mark) -> None:
         if isinstance(action, h.WriteLease):
             self._lease_until = action.until
-        team = self._team_of(action.generation)
-        if team is not None:
+        if (team := self._team_of(action.generation)) is not None:
             _mark(team.book, action)
 
     def _tell(self, action: h.TellFault | OrderAbort | MusterTell) -> None:
         if isinstance(action, OrderAbort | MusterTell):
+            if isinstance(action, OrderAbort) and not action.phase:
+                self._mark_pages(action)
             self._hands.order(action)
             return
         team = self._team_of(action.generation)
@@ -321,8 +324,10 @@ class Effects:
         self._keep(self._loop.create_task(self._hands.teller.tell(action, directory, stacks)))
 
 
-def _mark(book: PageBook, action: h.WriteLease | h.Fence | h.WriteStop) -> None:
+def _mark(book: PageBook, action: Mark) -> None:
     match action:
+        case OrderAbort():
+            book.ends()
         case h.Fence():
             book.fence()
         case h.WriteLease(_, until):

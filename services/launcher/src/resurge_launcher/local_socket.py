@@ -28,13 +28,14 @@ from resurge.frames import (
     Listen,
     Milestone,
     Mustered,
+    Over,
     Spared,
 )
 from resurge.muster import Answer
 from resurge.orders import Order
 from resurge_launcher.core.abort_state import AbortNotice
 from resurge_launcher.core.muster_state import MusterHeard, MusterTell
-from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort, ScriptOver
 from resurge_libs.core.ids import Generation, Rank
 from resurge_libs.core.instant import Instant
 from resurge_libs.obs import log
@@ -43,8 +44,8 @@ READ_BYTES = 16 * 1024
 CONNECTIONS_LIMIT = 4096
 NEWS_WORTH_MOST_S = 60.0
 KILL_IN_MOST_S = 86_400.0
-News = Fired | Crashed | Spared | Mustered
-WorkerNews = GuardFired | LoopCrashed | CrashSpared | MusterHeard
+News = Fired | Crashed | Spared | Over | Mustered
+WorkerNews = GuardFired | LoopCrashed | CrashSpared | ScriptOver | MusterHeard
 ORDERS_LIMIT_BYTES = 256 * 1024
 """A listener with so much unread is cut off: it is stopped, or no SDK of ours."""
 
@@ -142,7 +143,7 @@ class LocalSocket:
 
     def _take(self, frame: Hello | Milestone | Event | News) -> None:
         match frame:
-            case Fired() | Crashed() | Spared() | Mustered():
+            case Fired() | Crashed() | Spared() | Over() | Mustered():
                 self._tell(_event_of(frame))
             case Hello() | Milestone():
                 self._on_news(frame.speaker.generation)
@@ -171,6 +172,8 @@ def _event_of(frame: News) -> WorkerNews:
             return LoopCrashed(generation, rank, error, at, min(kill_in_ms / 1000, KILL_IN_MOST_S))
         case Spared():
             return CrashSpared(generation, rank)
+        case Over():
+            return ScriptOver(generation, rank)
         case Mustered():
             limit_s = frame.limit_ms / 1000
             said = (frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s, frame.spans_nodes)

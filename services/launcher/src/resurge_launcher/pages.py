@@ -98,6 +98,11 @@ class PageBook:
         for _, cells, _ in self._pages.values():
             cells.set_fenced()
 
+    def ends(self) -> None:
+        """This generation ends after a fault."""
+        for _, cells, _ in self._pages.values():
+            cells.set_ends()
+
     def write_stop(self, held: int | None, decided: int | None) -> None:
         """Hold the workers at a step, or tell them to stop at one; 0 for at once."""
         for _, cells, _ in self._pages.values():

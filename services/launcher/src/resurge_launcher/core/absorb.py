@@ -44,14 +44,16 @@ from resurge_launcher.core.muster_state import MusterHeard
 from resurge_launcher.core.observe import crew_of, teardown_of
 from resurge_launcher.core.replaced import replaced, with_crew
 from resurge_launcher.core.replacement_state import FromForkServer, ReplaceDone, ReplaceFailed
-from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, ScriptOver
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after, earliest
 from resurge_libs.core.reasons import Because, Reason
 from resurge_libs.core.values import replace
 
 FromRendezvous = h.DesiredReceived | h.StreamUp | h.StreamLost | h.Refused | h.BeatAcked
-FromWorkers = h.PagesRead | h.Inspected | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared | MusterHeard
+FromWorkers = (
+    h.PagesRead | h.Inspected | h.MarkerRead | GuardFired | LoopCrashed | CrashSpared | ScriptOver | MusterHeard
+)
 Outcome = tuple[LauncherState, tuple[h.Action, ...], Because]
 BEAT, MILESTONE, TICK = Because(Reason.BEAT), Because(Reason.MILESTONE), Because(Reason.TICK)
 PAUSE_GRACE_LIMIT_S = 60.0
@@ -245,6 +247,8 @@ def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant
         return musters.heard(state, event, rules, now)
     if isinstance(event, (LoopCrashed, CrashSpared)):
         return crashes.heard(state, event)
+    if isinstance(event, ScriptOver):
+        return _tidies(state, event, now)
     if isinstance(event, h.PagesRead):
         return _pages(state, event, rules, now)
     if isinstance(event, h.Inspected):
@@ -253,6 +257,14 @@ def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant
     if noted is None:
         return _late(state, f"the marker at the time of generation {event.generation}")
     return noted, (), Because(Reason.OBSERVED, "the checkpoint marker was looked at")
+
+
+def _tidies(state: LauncherState, event: ScriptOver, now: Instant) -> Outcome:
+    crew = crew_of(state.phase)
+    if crew is None or crew.generation != event.generation or event.rank in crew.tidying:
+        return _late(state, f"the script of rank {event.rank} of generation {event.generation} is over")
+    state, actions = with_crew(state, replace(crew, tidying=crew.tidying | {event.rank}), now)
+    return state, actions, Because(Reason.OBSERVED, f"the script of rank {event.rank} is over, its files are flushed")
 
 
 def _pages(state: LauncherState, event: h.PagesRead, rules: Rules, now: Instant) -> Outcome:

@@ -22,7 +22,7 @@ from resurge_launcher.core.reclaim import GpuReading, Reclaim
 from resurge_launcher.core.replacement_state import FromForkServer, Replacement
 from resurge_launcher.core.sent_signals import PassOn as PassOn
 from resurge_launcher.core.sent_signals import SignalWorkers as SignalWorkers
-from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort
+from resurge_launcher.core.worker_news import CrashSpared, GuardFired, LoopCrashed, OrderAbort, ScriptOver
 from resurge_libs.core.end_cause import EndCause
 from resurge_libs.core.ids import Generation, IncidentId, Rank
 from resurge_libs.core.instant import Instant
@@ -201,6 +201,7 @@ Event = (
     | LoopCrashed
     | MusterHeard
     | CrashSpared
+    | ScriptOver
     | FromForkServer
 )
 

@@ -166,6 +166,8 @@ class Crew:
     """Of workers that restart in place."""
     inspection: Inspection | None = None
     """The look at its workers that a silence has brought."""
+    tidying: frozenset[Rank] = frozenset()
+    """Ranks whose script is over; their processes may still be there."""
 
     @property
     def generation(self) -> Generation:

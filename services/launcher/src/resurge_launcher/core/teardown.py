@@ -11,11 +11,7 @@ from signal import SIGKILL
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core.happenings import Action, SignalWorkers, SweepStrays
 from resurge_launcher.core.ladders import AT_ONCE, Ladder, Rung
-from resurge_launcher.core.model import (
-    Alive,
-    Crew,
-    Teardown,
-)
+from resurge_launcher.core.model import Alive, Awaited, Crew, Teardown
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after
@@ -56,6 +52,8 @@ def climb(teardown: Teardown, now: Instant) -> Outcome:
         if now < teardown.held_until and not (teardown.crew is None or teardown.crew.all_ended):
             return teardown, actions
         return released(teardown, now)
+    if teardown.ladder.aborts and _only_tidies(teardown.crew):
+        return hurry(teardown, now)
     while teardown.climbed < len(teardown.ladder.rungs) and now >= _rung_at(teardown, teardown.climbed):
         signal = teardown.ladder.rungs[teardown.climbed].signal
         teardown = replace(teardown, climbed=teardown.climbed + 1)
@@ -67,6 +65,16 @@ def climb(teardown: Teardown, now: Instant) -> Outcome:
             actions += (SweepStrays(teardown.generation, SIGKILL),)
             teardown = replace(teardown, sweeping=True)
     return _swept(teardown, actions)
+
+
+def _only_tidies(crew: Crew | None) -> bool:
+    """After a fault nobody is to wait for destructors: taking an interpreter with torch apart needs half a second."""
+    if crew is None or not crews.any_alive(crew):
+        return False
+    return not any(
+        isinstance(w.state, Awaited) or (isinstance(w.state, Alive) and w.rank not in crew.tidying)
+        for w in crew.workers
+    )
 
 
 def _abort(teardown: Teardown) -> tuple[OrderAbort, ...]:

@@ -38,6 +38,14 @@ class CrashSpared:
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptOver:
+    """The script of a rank is over and its files are flushed: what is left is the interpreter taking itself apart."""
+
+    generation: Generation
+    rank: Rank
+
+
+@dataclass(frozen=True, slots=True)
 class OrderAbort:
     """Have the generation's workers abort what they wait in; an empty phase means whatever it is."""
 

@@ -1,0 +1,86 @@
+"""The end of a script, seen from inside: its main thread and its atexit functions are over, what it wrote is flushed.
+
+What follows in an interpreter are destructors, half a second of them with torch, which a launcher need not wait for
+when it ends the generation after a fault. Python names no hook for that moment. It does collect garbage then, once,
+before it takes modules apart: a callback of `gc` that finds the interpreter finalizing is there. Where none is called,
+nothing is told, and the launcher waits as long as it would have. Effects: an atexit function; where it is worth
+telling, `gc` is enabled and asked for all objects, and open files are flushed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import io
+import sys
+from typing import Any
+
+from resurge.frames import Over, Speaker
+from resurge.link import Link
+from resurge.page import Cell, PageWriter
+from resurge.phases import OpenPhases
+
+_ROOT: type = io.TextIOWrapper.__mro__[-2]
+"""What all files are, of whatever module."""
+
+
+def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> None:
+    """At the end of this process flush its files and tell the launcher, if that ends the generation by then."""
+    is_over = False
+
+    def is_worth_it() -> bool:
+        # with a phase open, as the save of a checkpoint, a process of the script's may still be at work
+        return bool(page.cells[Cell.ENDS]) and not phases.any_open
+
+    def collected(phase: str, info: dict[str, Any]) -> None:
+        nonlocal is_over
+        if is_over or not sys.is_finalizing():
+            return
+        is_worth_telling = is_worth_it()
+        is_over = is_worth_telling or phase == "stop"  # later ones find modules that are taken apart already
+        if is_worth_telling:
+            flush_files()
+            link.send(Over(speaker))
+
+    def listen() -> None:
+        # not sooner: a callback costs each collection of the training something
+        gc.callbacks.append(collected)
+        if not gc.isenabled() and is_worth_it():
+            gc.enable()
+
+    atexit.register(listen)
+
+
+def flush_files() -> None:
+    """Write out what open files of Python and of the C library hold: destructors would have done it.
+
+    Of a file in which a thread was writing as Python came to its end, this aborts the process after a second, as the
+    file's destructor might have: only for a process that nobody waits for.
+    """
+    gc.unfreeze()  # frozen objects are not listed
+    kinds = _kinds_of_files(_ROOT)
+    files = [each for each in gc.get_objects() if type(each) in kinds]
+    for each in sorted(files, key=_depth):
+        # closed, broken, or on a full disk: its destructor would have had the same, and said nothing. Whatever else a
+        # class of the script's own raises ends this, and nothing is told.
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            each.flush()
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is not None:
+        ctypes.CDLL(None).fflush(None)
+
+
+def _kinds_of_files(root: type) -> set[type]:
+    kinds = {root}
+    kind: type
+    for kind in type.__subclasses__(root):
+        kinds |= _kinds_of_files(kind)
+    return kinds
+
+
+def _depth(file: Any) -> int:
+    """What wraps others comes first, so that what it hands on is flushed after it."""
+    if isinstance(file, io.BufferedWriter | io.BufferedRandom):
+        return 2
+    return 1 if isinstance(file, io.TextIOWrapper) else 0
