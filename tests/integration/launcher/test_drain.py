@@ -116,7 +116,8 @@ def test_an_operator_drains_the_job(pair: Pair):
     start(pair, steps())
     command = [sys.executable, "-m", "resurge_launcher", "drain", "--endpoint", pair.endpoint, "--reason", "power"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    assert "DRAINING" in answer.stdout and "power" in answer.stdout
+    # on a busy machine the ranks may have stopped, and the job be over, before the answer is written
+    assert ("DRAINING" in answer.stdout or "PREEMPTED" in answer.stdout) and "power" in answer.stdout
     assert codes(pair) == [143, 143]
     stopped_together(pair)
 

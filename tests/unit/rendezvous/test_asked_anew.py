@@ -15,7 +15,7 @@ from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.model import NodePhase, ObservedFault, VerdictUnavailable
 from resurge_rendezvous.core.questions import ANEW_MAX, Questions
 from tests.unit.rendezvous.desk import Desk, spec, started
-from tests.unit.rendezvous.test_causes import exits, late, recovered, settled
+from tests.unit.rendezvous.late_service import exits, late, recovered, settled
 
 STOP = Verdict(VerdictKind.STOP, Because(Reason.NO_PROGRESS, "enough"), exit_code=93, source="policy")
 OUT = Verdict(

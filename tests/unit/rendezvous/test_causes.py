@@ -11,10 +11,10 @@ from resurge_libs.core.fault_cause import FaultCause
 from resurge_libs.core.ids import Generation, NodeId, Rank
 from resurge_libs.core.instant import Wall
 from resurge_libs.core.reasons import Because, Reason
-from resurge_rendezvous.core import facts as f
 from resurge_rendezvous.core.causes import FaultRecord, by_cause, standing_before
-from resurge_rendezvous.core.model import ExitRecord, NodePhase
-from tests.unit.rendezvous.desk import Desk, spec, started
+from resurge_rendezvous.core.model import NodePhase
+from tests.unit.rendezvous.desk import spec
+from tests.unit.rendezvous.late_service import exits, late, recovered, settled
 
 LOSS = FaultRecord(NodeId("n1"), Because(Reason.STREAM_LOST), Wall(12.0), Generation(1), clock_error_s=2.0)
 EXIT = FaultRecord(
@@ -106,40 +106,6 @@ def test_losses_that_would_stand_before_are_told_the_first_one_first():
 
 
 # --- from what the service hears
-
-
-def late(clock_known: bool = True, spec_=None) -> Desk:
-    """Two nodes run, n2 is a spare; then the service has no time for two seconds."""
-    d = started(Desk(spec_) if spec_ is not None else None, "n2")
-    if clock_known:
-        for node in ("n0", "n1", "n2"):
-            d.beat(node)
-    d.now += 2.0
-    d.late_s = 2.0
-    return d
-
-
-def exits(d: Desk, at: float, **more) -> None:
-    record = ExitRecord(Rank(0), 0, 1, Wall(at), **({"exit_code": 1} | more))
-    d.tell("n0", NodePhase.TEARING_DOWN, 1, exits=(record,))
-
-
-def recovered(d: Desk) -> None:
-    """The service has time again, the loss is settled, and a round closes without the node."""
-    d.late_s = 0.0
-    if d.job.open_incident.verdict is None:
-        d.verdict()
-    d.wait(1.5, ("n0", "n2"))
-    d.down("n0")
-    d.wait(d.limits.lease_ttl_s + d.limits.lease_margin_s + d.limits.last_call_s, ("n0", "n2"))
-    assert d.facts_of(f.RestartCharged)
-
-
-def settled(d: Desk) -> tuple[str, Reason, FaultCause, str]:
-    """Who was named first, why, what the restart was charged to, whose offence it is."""
-    cause = d.job.open_incident.first_cause
-    (charged,), (noted,) = d.facts_of(f.RestartCharged), d.facts_of(f.OffenceNoted)
-    return cause.node, cause.because.code, charged.cause, noted.offence.identity.node
 
 
 @pytest.mark.parametrize("is_exit_first", [True, False])

@@ -9,7 +9,7 @@ from resurge_libs.core.reasons import Reason
 from resurge_rendezvous.core.fold import FAULTS_MAX
 from resurge_rendezvous.core.model import ExitRecord, NodePhase
 from tests.unit.rendezvous.desk import Desk, spec, started
-from tests.unit.rendezvous.test_causes import exits, late, settled
+from tests.unit.rendezvous.late_service import exits, late, settled
 
 
 def trio() -> Desk:

@@ -204,6 +204,7 @@ class Deadline:
             if self._fired:
                 self._work.wait(JOIN_LIMIT_S)
         finally:  # whatever a signal's handler raises in between: the groups must not be held to this deadline for good
+            # _leave_groups, written out: the call would cost a training step more than the rest of it
             for group in self._groups:
                 if (leave := getattr(group, "leave_guard", None)) is not None:
                     leave(self._entered_until_s)
