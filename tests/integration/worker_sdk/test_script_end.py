@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -67,7 +67,7 @@ class Worker:
         self.cells.set_lease(time.monotonic_ns() + 3600 * 10**9)
         self.code: int | None = None
 
-    def ends(self, end: str) -> list[str]:
+    def ends(self, end: str, then: Callable[[], object] = lambda: None) -> list[str]:
         """What it had done when it said that it was over."""
         script = self.folder / "train.py"
         script.write_text(SCRIPT.replace("END", end))
@@ -79,6 +79,7 @@ class Worker:
                 if isinstance(frame, Over):
                     assert (frame.speaker.pid, frame.speaker.rank) == (process.pid, 3)
                     seen.append(self._done())
+                    then()
                     (self.folder / "heard").touch()
             self.code = process.wait(LIMIT_S)
         return seen
@@ -117,6 +118,16 @@ def test_it_is_said_once_after_atexit_functions_with_files_flushed_and_before_de
     worker.cells.set_ends()
     assert worker.ends(SAID + "slow = Slow()\n" + end) == ["atexit held packed"]
     assert worker.code == code
+
+
+def test_a_peer_that_waits_for_it_learns_that_it_waits_in_vain(worker: Worker):
+    """Else the launcher would wait for the peer, the peer for this process, and this one to be killed."""
+    worker.cells.set_ends()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(LIMIT_S)
+        port = server.getsockname()[1]
+        connect = f"import socket\npeer = socket.create_connection(('127.0.0.1', {port}))\nslow = Slow()"
+        assert worker.ends(SAID + connect, lambda: server.accept()[0].recv(1)) == ["atexit held packed"]
 
 
 def test_with_the_garbage_collector_off_and_objects_frozen_it_is_said_too(worker: Worker):

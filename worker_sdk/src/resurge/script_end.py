@@ -4,7 +4,7 @@ What follows in an interpreter are destructors, half a second of them with torch
 when it ends the generation after a fault. Python names no hook for that moment. It does collect garbage then, once,
 before it takes modules apart: a callback of `gc` that finds the interpreter finalizing is there. Where none is called,
 nothing is told, and the launcher waits as long as it would have. Effects: an atexit function; where it is worth
-telling, `gc` is enabled and asked for all objects, and open files are flushed.
+telling, `gc` is enabled and asked for all objects, open files are flushed and TCP connections are cut.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import atexit
 import contextlib
 import gc
 import io
+import os
+import stat
 import sys
 from typing import Any
 
@@ -41,6 +43,7 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
         is_over = is_worth_telling or phase == "stop"  # later ones find modules that are taken apart already
         if is_worth_telling:
             flush_files()
+            cut_connections()
             link.send(Over(speaker))
 
     def listen() -> None:
@@ -69,6 +72,24 @@ def flush_files() -> None:
     ctypes = sys.modules.get("ctypes")
     if ctypes is not None:
         ctypes.CDLL(None).fflush(None)
+
+
+def cut_connections() -> None:
+    """End the TCP connections of this process: peers that wait in a collective for it learn now that it is in vain.
+
+    They would later, from the destructors of its process groups.
+    """
+    socket: Any = sys.modules.get("socket")
+    if socket is None:
+        return
+    for name in os.listdir("/proc/self/fd"):
+        # a descriptor that is gone by now, as that of the directory itself, or a socket that has no connection
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as own:
+                if own.family in (socket.AF_INET, socket.AF_INET6) and own.type == socket.SOCK_STREAM:
+                    own.shutdown(socket.SHUT_RDWR)
 
 
 def _kinds_of_files(root: type) -> set[type]:
