@@ -30,6 +30,7 @@ _ROOT: type = io.TextIOWrapper.__mro__[-2]
 def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> None:
     """At the end of this process flush its files and tell the launcher, if that ends the generation by then."""
     is_over = False
+    frozen = gc.get_freeze_count()
 
     def is_worth_it() -> bool:
         # with a phase open, as the save of a checkpoint, a process of the script's may still be at work
@@ -42,7 +43,7 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
         is_worth_telling = is_worth_it()
         is_over = is_worth_telling or phase == "stop"  # later ones find modules that are taken apart already
         if is_worth_telling:
-            flush_files()
+            flush_files(frozen)
             cut_connections()
             link.send(Over(speaker))
 
@@ -55,13 +56,16 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
     atexit.register(listen)
 
 
-def flush_files() -> None:
+def flush_files(frozen: int = 0) -> None:
     """Write out what open files of Python and of the C library hold: destructors would have done it.
 
+    `frozen`: so many objects were put aside by `gc.freeze` before there were files, as in a process that was forked
+    from one with torch in it; to look at them would copy their memory.
     Of a file in which a thread was writing as Python came to its end, this aborts the process after a second, as the
     file's destructor might have: only for a process that nobody waits for.
     """
-    gc.unfreeze()  # frozen objects are not listed
+    if gc.get_freeze_count() > frozen:
+        gc.unfreeze()  # frozen objects are not listed
     kinds = _kinds_of_files(_ROOT)
     files = [each for each in gc.get_objects() if type(each) in kinds]
     for each in sorted(files, key=_depth):
