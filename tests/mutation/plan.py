@@ -33,7 +33,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "guards/groups": (f"{_UNIT}/test_guard_groups.py",),
     "guards/torch_groups": (f"{_UNIT}/test_torch_groups.py", f"{_UNIT}/test_torch_calls.py"),
     "guards/bounds": (f"{_UNIT}/test_guard_bounds.py",),
-    "guards/own_sockets": (f"{_UNIT}/test_own_sockets.py",),
+    "own_sockets": (f"{_UNIT}/test_own_sockets.py",),
     "guards/exits": (f"{_UNIT}/test_guard_exits.py", f"{_UNIT}/test_signal_between.py"),
     "guards/listening": (f"{_UNIT}/test_guard_corners.py", f"{_UNIT}/test_orders.py"),
     "guards/recovery": (f"{_UNIT}/test_guard_recovery.py",),

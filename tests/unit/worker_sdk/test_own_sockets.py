@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from resurge.guards import own_sockets
-from resurge.guards.own_sockets import OwnSockets
+from resurge import own_sockets
+from resurge.own_sockets import OwnSockets
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the platform has no list of descriptors")
 

@@ -10,8 +10,8 @@ import pytest
 
 import resurge
 from resurge.guards import Outcome, exits, stand_down_all, torch_groups
-from resurge.guards.own_sockets import OwnSockets
 from resurge.guards.torch_groups import GlooGroup, TorchGroup
+from resurge.own_sockets import OwnSockets
 from tests.unit.worker_sdk.abort_fakes import WAIT_S, eventually
 
 LONG_S, SHORT_S = 600.0, 0.02

@@ -13,8 +13,6 @@ import atexit
 import contextlib
 import gc
 import io
-import os
-import stat
 import sys
 from typing import Any
 
@@ -36,18 +34,21 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
         # with a phase open, as the save of a checkpoint, a process of the script's may still be at work
         return bool(page.cells[Cell.ENDS]) and not phases.any_open
 
-    def collected(phase: str, info: dict[str, Any]) -> None:
-        nonlocal is_over
-        if is_over or not sys.is_finalizing():
-            return
-        is_worth_telling = is_worth_it()
-        is_over = is_worth_telling or phase == "stop"  # later ones find modules that are taken apart already
-        if is_worth_telling:
-            flush_files(frozen)
-            cut_connections()
-            link.send(Over(speaker))
-
     def listen() -> None:
+        from resurge.own_sockets import OwnSockets  # what it imports costs a start some milliseconds
+
+        def collected(phase: str, info: dict[str, Any]) -> None:
+            nonlocal is_over
+            if is_over or not sys.is_finalizing():
+                return
+            is_worth_telling = is_worth_it()
+            is_over = is_worth_telling or phase == "stop"  # later ones find modules that are taken apart already
+            if is_worth_telling:
+                flush_files(frozen)
+                # peers in a collective wait for this process, the launcher for them, and this process to be killed
+                OwnSockets(OwnSockets.open_now()).cut()
+                link.send(Over(speaker))
+
         # not sooner: a callback costs each collection of the training something
         gc.callbacks.append(collected)
         if not gc.isenabled() and is_worth_it():
@@ -76,24 +77,6 @@ def flush_files(frozen: int = 0) -> None:
     ctypes = sys.modules.get("ctypes")
     if ctypes is not None:
         ctypes.CDLL(None).fflush(None)
-
-
-def cut_connections() -> None:
-    """End the TCP connections of this process: peers that wait in a collective for it learn now that it is in vain.
-
-    They would later, from the destructors of its process groups.
-    """
-    socket: Any = sys.modules.get("socket")
-    if socket is None:
-        return
-    for name in os.listdir("/proc/self/fd"):
-        # a descriptor that is gone by now, as that of the directory itself, or a socket that has no connection
-        with contextlib.suppress(OSError):
-            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(int(name))) as own:
-                if own.family in (socket.AF_INET, socket.AF_INET6) and own.type == socket.SOCK_STREAM:
-                    own.shutdown(socket.SHUT_RDWR)
 
 
 def _kinds_of_files(root: type) -> set[type]:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from resurge.guards import exits
 from resurge.guards.aborted import CollectiveAborted
 from resurge.guards.bounds import teardown_within
-from resurge.guards.own_sockets import OwnSockets
+from resurge.own_sockets import OwnSockets
 
 NATIVE_MARGIN_S = 0.02
 """How much later than its guard an operation ends by the backend's own timeout."""
