@@ -154,12 +154,14 @@ GUARDS: tuple[Edit, ...] = (
     Edit("an open checkpoint is not waited for", teardown.climb, "if teardown.held_until is not None:", "if False:"),
     Edit("destructors are waited for", teardown.climb, "if teardown.ladder.aborts and", "if False and"),
     Edit("a drain's workers are killed as they tidy up", teardown.climb, "teardown.ladder.aborts and", ""),
-    Edit("one script that is over is enough", teardown._only_tidies, "and w.rank not in crew.tidying", "and False"),
+    Edit(
+        "one script that is over is enough", teardown._only_tidies, "and w.state.pid not in crew.tidying", "and False"
+    ),
     Edit(
         "what has ended is asked whether it is over",
         teardown._only_tidies,
-        "isinstance(w.state, Alive) and w.rank",
-        "w.rank",
+        "isinstance(w.state, Alive) and w.state.pid not in",
+        "getattr(w.state, 'pid', 0) not in",
     ),
     Edit("a worker that starts is at its end", teardown._only_tidies, "isinstance(w.state, Awaited) or", ""),
     Edit("a script of another generation is over", absorb._tidies, "crew.generation != event.generation or", ""),

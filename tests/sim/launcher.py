@@ -293,7 +293,7 @@ def say_over(launcher: Launcher, process: Process) -> None:
     """A worker that ends says so before its destructors run, where its page says that its generation ends."""
     page = launcher.pages.get(process.generation)
     if process.alive and not (process.hangs or process.saving) and page is not None and page.ends:
-        launcher.post(ScriptOver(Generation(process.generation), Rank(process.rank)))
+        launcher.post(ScriptOver(Generation(process.generation), Rank(process.rank), process.pid))
 
 
 def read_marker(launcher: Launcher, generation: int, at_start: bool) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shelve
 import socket
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -133,6 +135,32 @@ def test_a_peer_that_waits_for_it_learns_that_it_waits_in_vain(worker: Worker):
 def test_with_the_garbage_collector_off_and_objects_frozen_it_is_said_too(worker: Worker):
     worker.cells.set_ends()
     assert worker.ends(SAID + "gc.freeze()\ngc.disable()") == ["atexit held packed"]
+
+
+def test_archives_are_whole(worker: Worker):
+    """They are no files, and write what makes them readable when they are closed, or destroyed."""
+    worker.cells.set_ends()
+    fill = """
+import shelve, zipfile
+archive, shelf = zipfile.ZipFile(f"{folder}/zip", "w"), shelve.open(f"{folder}/shelf", writeback=True)
+archive.writestr("name", b"held")
+shelf["name"] = []
+shelf["name"].append("held")
+slow = Slow()
+"""
+    read: list[tuple[bytes, object]] = []
+    assert worker.ends(SAID + fill, lambda: read.append((_zipped(worker.folder), _shelved(worker.folder)))) != []
+    assert read.pop() == (b"held", ["held"])
+
+
+def _zipped(folder: Path) -> bytes:
+    with zipfile.ZipFile(folder / "zip") as archive:
+        return archive.read("name")
+
+
+def _shelved(folder: Path) -> object:
+    with shelve.open(folder / "shelf", "r") as shelf:
+        return shelf["name"]
 
 
 def test_a_file_that_cannot_be_flushed_keeps_nobody(worker: Worker):

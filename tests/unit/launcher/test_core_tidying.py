@@ -13,8 +13,8 @@ from tests.unit.launcher.core_world import Node, down, of, run
 ONE = Generation(1)
 
 
-def over(node: Node, rank: int, generation: int = 1) -> list[h.Action]:
-    return node.feed(ScriptOver(Generation(generation), Rank(rank)))
+def over(node: Node, rank: int, generation: int = 1, pid: int | None = None) -> list[h.Action]:
+    return node.feed(ScriptOver(Generation(generation), Rank(rank), 1000 + rank - 4 if pid is None else pid))
 
 
 def signals(actions: list[h.Action]) -> list[int]:
@@ -68,6 +68,13 @@ def test_a_worker_of_which_the_start_is_not_known_keeps_its_grace():
     over(node, 4)
     over(node, 5)
     assert SIGKILL not in signals(node.actions)
+
+
+def test_the_end_of_a_script_that_a_shell_has_started_is_not_that_of_the_shell():
+    node = Node().running()
+    node.want(down(1))
+    over(node, 4)
+    assert signals(over(node, 5, pid=2000)) == []
 
 
 def test_a_checkpoint_that_is_open_on_the_page_is_waited_for_until_the_page_says_otherwise():

@@ -106,8 +106,8 @@ EVENTS: dict[str, h.Event] = {
     "fired late": GuardFired(Generation(0), AbortNotice(Rank(4), 1, "step", 1.0)),
     "crashed": LoopCrashed(ONE, Rank(4), "ValueError", Instant(100.0), 5.0),
     "spared": CrashSpared(ONE, Rank(4)),
-    "over": ScriptOver(ONE, Rank(5)),
-    "over late": ScriptOver(Generation(0), Rank(5)),
+    "over": ScriptOver(ONE, Rank(5), 1001),
+    "over late": ScriptOver(Generation(0), Rank(5), 1001),
     "passed on": h.DesiredReceived(50, run(1, aborts=(AbortNotice(Rank(0), 1, "eval", 1.0),))),
 }
 

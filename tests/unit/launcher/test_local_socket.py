@@ -73,4 +73,4 @@ def test_what_a_rank_that_restarts_in_place_says_is_taken_whole(spans_nodes: boo
 
 
 def test_the_end_of_a_script_is_taken_as_that_of_its_rank():
-    assert _event_of(Over(Speaker(1, 2, 3))) == ScriptOver(Generation(3), Rank(2))
+    assert _event_of(Over(Speaker(1, 2, 3))) == ScriptOver(Generation(3), Rank(2), 1)

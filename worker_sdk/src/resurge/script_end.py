@@ -23,6 +23,8 @@ from resurge.phases import OpenPhases
 
 _ROOT: type = io.TextIOWrapper.__mro__[-2]
 """What all files are, of whatever module."""
+_ARCHIVES = (("zipfile", "ZipFile"), ("shelve", "Shelf"))
+"""No files, but what they write at last they write in their destructors."""
 
 
 def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> None:
@@ -67,23 +69,24 @@ def flush_files(frozen: int = 0) -> None:
     """
     if gc.get_freeze_count() > frozen:
         gc.unfreeze()  # frozen objects are not listed
-    kinds = _kinds_of_files(_ROOT)
+    archives = _kinds(*(getattr(sys.modules[module], name) for module, name in _ARCHIVES if module in sys.modules))
+    kinds = archives | _kinds(_ROOT)
     files = [each for each in gc.get_objects() if type(each) in kinds]
-    for each in sorted(files, key=_depth):
+    for each in sorted(files, key=lambda file: -1 if type(file) in archives else _depth(file)):
         # closed, broken, or on a full disk: its destructor would have had the same, and said nothing. Whatever else a
         # class of the script's own raises ends this, and nothing is told.
         with contextlib.suppress(OSError, ValueError, RuntimeError):
-            each.flush()
+            (each.close if type(each) in archives else each.flush)()
     ctypes = sys.modules.get("ctypes")
     if ctypes is not None:
         ctypes.CDLL(None).fflush(None)
 
 
-def _kinds_of_files(root: type) -> set[type]:
-    kinds = {root}
-    kind: type
-    for kind in type.__subclasses__(root):
-        kinds |= _kinds_of_files(kind)
+def _kinds(*roots: type) -> set[type]:
+    """These classes and all that are derived from them."""
+    kinds = set(roots)
+    for root in roots:
+        kinds |= _kinds(*type.__subclasses__(root))
     return kinds
 
 

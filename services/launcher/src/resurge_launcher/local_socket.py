@@ -173,7 +173,7 @@ def _event_of(frame: News) -> WorkerNews:
         case Spared():
             return CrashSpared(generation, rank)
         case Over():
-            return ScriptOver(generation, rank)
+            return ScriptOver(generation, rank, frame.speaker.pid)
         case Mustered():
             limit_s = frame.limit_ms / 1000
             said = (frame.kind, frame.iteration, frame.sentence, frame.needed, limit_s, frame.spans_nodes)

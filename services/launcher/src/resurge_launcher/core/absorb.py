@@ -261,9 +261,9 @@ def _looked(state: LauncherState, event: FromWorkers, rules: Rules, now: Instant
 
 def _tidies(state: LauncherState, event: ScriptOver, now: Instant) -> Outcome:
     crew = crew_of(state.phase)
-    if crew is None or crew.generation != event.generation or event.rank in crew.tidying:
+    if crew is None or crew.generation != event.generation or event.pid in crew.tidying:
         return _late(state, f"the script of rank {event.rank} of generation {event.generation} is over")
-    state, actions = with_crew(state, replace(crew, tidying=crew.tidying | {event.rank}), now)
+    state, actions = with_crew(state, replace(crew, tidying=crew.tidying | {event.pid}), now)
     return state, actions, Because(Reason.OBSERVED, f"the script of rank {event.rank} is over, its files are flushed")
 
 

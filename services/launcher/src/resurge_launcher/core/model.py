@@ -166,8 +166,8 @@ class Crew:
     """Of workers that restart in place."""
     inspection: Inspection | None = None
     """The look at its workers that a silence has brought."""
-    tidying: frozenset[Rank] = frozenset()
-    """Ranks whose script is over; their processes may still be there."""
+    tidying: frozenset[int] = frozenset()
+    """Pids of workers whose script is over; the processes may still be there."""
 
     @property
     def generation(self) -> Generation:

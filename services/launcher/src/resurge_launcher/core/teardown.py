@@ -72,7 +72,7 @@ def _only_tidies(crew: Crew | None) -> bool:
     if crew is None or not crews.any_alive(crew):
         return False
     return not any(
-        isinstance(w.state, Awaited) or (isinstance(w.state, Alive) and w.rank not in crew.tidying)
+        isinstance(w.state, Awaited) or (isinstance(w.state, Alive) and w.state.pid not in crew.tidying)
         for w in crew.workers
     )
 

@@ -43,6 +43,8 @@ class ScriptOver:
 
     generation: Generation
     rank: Rank
+    pid: int
+    """Another one than the launcher's worker where that is a shell around the script, which may have more to do."""
 
 
 @dataclass(frozen=True, slots=True)
