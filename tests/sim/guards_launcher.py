@@ -154,16 +154,8 @@ GUARDS: tuple[Edit, ...] = (
     Edit("an open checkpoint is not waited for", teardown.climb, "if teardown.held_until is not None:", "if False:"),
     Edit("destructors are waited for", teardown.climb, "if teardown.ladder.aborts and", "if False and"),
     Edit("a drain's workers are killed as they tidy up", teardown.climb, "teardown.ladder.aborts and", ""),
-    Edit(
-        "one script that is over is enough", teardown._only_tidies, "and w.state.pid not in crew.tidying", "and False"
-    ),
-    Edit(
-        "what has ended is asked whether it is over",
-        teardown._only_tidies,
-        "isinstance(w.state, Alive) and w.state.pid not in",
-        "getattr(w.state, 'pid', 0) not in",
-    ),
-    Edit("a worker that starts is at its end", teardown._only_tidies, "isinstance(w.state, Awaited) or", ""),
+    Edit("one script that is over is enough", teardown._only_tidies, "w.state.pid in crew.tidying", "True"),
+    Edit("all are killed where none is left", teardown._only_tidies, "not crews.any_alive(crew)", "False"),
     Edit("a script of another generation is over", absorb._tidies, "crew.generation != event.generation or", ""),
     Edit("a launcher leaves before its workers", pursue._gone, "return teardown.over or", "return True or"),
     Edit(

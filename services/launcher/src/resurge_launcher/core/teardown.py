@@ -11,7 +11,7 @@ from signal import SIGKILL
 from resurge_launcher.core import crew as crews
 from resurge_launcher.core.happenings import Action, SignalWorkers, SweepStrays
 from resurge_launcher.core.ladders import AT_ONCE, Ladder, Rung
-from resurge_launcher.core.model import Alive, Awaited, Crew, Teardown
+from resurge_launcher.core.model import Alive, Crew, Teardown
 from resurge_launcher.core.worker_news import OrderAbort
 from resurge_libs.core.ids import Generation
 from resurge_libs.core.instant import Instant, after
@@ -71,10 +71,7 @@ def _only_tidies(crew: Crew | None) -> bool:
     """After a fault nobody is to wait for destructors: taking an interpreter with torch apart needs half a second."""
     if crew is None or not crews.any_alive(crew):
         return False
-    return not any(
-        isinstance(w.state, Awaited) or (isinstance(w.state, Alive) and w.state.pid not in crew.tidying)
-        for w in crew.workers
-    )
+    return all(w.state.pid in crew.tidying for w in crew.workers if isinstance(w.state, Alive))
 
 
 def _abort(teardown: Teardown) -> tuple[OrderAbort, ...]:
