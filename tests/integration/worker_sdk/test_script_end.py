@@ -180,10 +180,59 @@ def test_with_a_phase_open_nothing_is_said(worker: Worker):
     assert worker.ends(SAID + "session.phase('checkpoint').__enter__()") == []
 
 
-def test_a_child_of_a_fork_says_nothing(worker: Worker):
+def test_a_child_of_a_fork_says_nothing_and_leaves_its_parents_connections_alone(worker: Worker):
     worker.cells.set_ends()
-    fork = "pid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    session.phase('checkpoint').__enter__()\n"
+    fork = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    mine = socket.create_connection(server.getsockname())
+    theirs, _ = server.accept()
+child = os.fork()
+if child == 0:
+    sys.exit(5)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+theirs.sendall(b"whole")
+assert mine.recv(5) == b"whole"
+session.phase('checkpoint').__enter__()
+"""
     assert worker.ends(SAID + fork) == []
+    assert worker.code == 0
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("gc.callbacks.clear()\nsys.exit(3)", 3),
+        ("sys.stdout.close()\nsys.exit(3)", 3),
+        ("os.close(1)\nsys.exit(3)", 3),
+        ("os.unlink(os.environ['RESURGE_PAGE'])\nsys.exit(3)", 3),
+        ("session.__enter__().__exit__(None, None, None)\nsys.exit(3)", 3),
+    ],
+    ids=["callbacks", "closed", "no stdout", "no page", "closed worker"],
+)
+def test_whatever_the_script_has_done_it_ends_as_python_lets_it_end(
+    worker: Worker, end: str, code: int, ends: bool, capfd: pytest.CaptureFixture[str]
+):
+    if ends:
+        worker.cells.set_ends()
+    worker.ends(SAID + end)
+    assert worker.code == code
+    assert "script_end" not in capfd.readouterr().err
+
+
+def test_a_thread_that_writes_for_ever_keeps_no_process_whose_generation_goes_on(worker: Worker):
+    thread = """
+import threading
+def write():
+    with open("/dev/null", "wb") as file:
+        while True:
+            file.write(b"x" * 100_000)
+threading.Thread(target=write, daemon=True).start()
+sys.exit(3)
+"""
+    assert worker.ends(SAID + thread) == []
+    assert worker.code == 3
 
 
 def test_what_was_freed_before_is_no_matter(worker: Worker):

@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import gc
 import io
+import os
 import sys
 from typing import Any
 
@@ -33,8 +34,9 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
     frozen = gc.get_freeze_count()
 
     def is_worth_it() -> bool:
-        # with a phase open, as the save of a checkpoint, a process of the script's may still be at work
-        return bool(page.cells[Cell.ENDS]) and not phases.any_open
+        # not in a forked child, whose connections are its parent's; and with a phase open, as the save of a checkpoint,
+        # a process of the script's may still be at work
+        return os.getpid() == speaker.pid and bool(page.cells[Cell.ENDS]) and not phases.any_open
 
     def listen() -> None:
         from resurge.own_sockets import OwnSockets  # what it imports costs a start some milliseconds
