@@ -21,15 +21,18 @@ from resurge.guards.deadlines import EAR
 from resurge.testing import FakeGroup, kill
 signal.signal(signal.SIGTERM, lambda *_: None)
 own, group = resurge.session(), FakeGroup()
-limit = 0.3 if own.rank == 1 and HOW == "fires" else math.inf
+fires = own.rank == 1 and HOW == "fires"
 try:
-    with resurge.deadline(limit, group, "step") as guard:
+    with resurge.deadline(math.inf, group, "before" if fires else "step") as guard:
         EAR.connected.wait(20)
         said("listens-%d" % own.rank, "")
         while not all(os.path.exists(os.path.join(folder, "listens-%d" % rank)) for rank in (0, 1)):
             time.sleep(0.005)
         if own.rank == 1 and HOW == "dies":
             kill(os.getpid())
+        if fires:  # not sooner: the other one may still have been on its way into its guard
+            with resurge.deadline(0.3, group, "step") as guard:
+                group.block()
         group.block()
 except resurge.CollectiveAborted as error:
     said("released-%d" % own.rank, json.dumps({"text": str(error), "outcome": guard.outcome.value}))

@@ -15,6 +15,7 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from resurge.frames import Over, Speaker
@@ -39,8 +40,6 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
         return os.getpid() == speaker.pid and bool(page.cells[Cell.ENDS]) and not phases.any_open
 
     def listen() -> None:
-        from resurge.own_sockets import OwnSockets  # what it imports costs a start some milliseconds
-
         def collected(phase: str, info: dict[str, Any]) -> None:
             nonlocal is_over
             if is_over or not sys.is_finalizing():
@@ -49,10 +48,10 @@ def tell(page: PageWriter, phases: OpenPhases, link: Link, speaker: Speaker) -> 
             is_over = is_worth_telling or phase == "stop"  # later ones find modules that are taken apart already
             if is_worth_telling:
                 flush_files(frozen)
-                # peers in a collective wait for this process, the launcher for them, and this process to be killed
-                OwnSockets(OwnSockets.open_now()).cut()
+                cut()
                 link.send(Over(speaker))
 
+        cut = _cutter()
         # not sooner: a callback costs each collection of the training something
         gc.callbacks.append(collected)
         if not gc.isenabled() and is_worth_it():
@@ -82,6 +81,19 @@ def flush_files(frozen: int = 0) -> None:
     ctypes = sys.modules.get("ctypes")
     if ctypes is not None:
         ctypes.CDLL(None).fflush(None)
+
+
+def _cutter() -> Callable[[], object]:
+    """What ends the TCP connections of this process: peers in a collective wait for it, and the launcher for them.
+
+    To be made while modules can be imported. One that evaluates text as it is imported, as `socket` does, would make
+    Python forget that it ends by a KeyboardInterrupt.
+    """
+    if "socket" not in sys.modules:
+        return lambda: None
+    from resurge.own_sockets import OwnSockets
+
+    return lambda: OwnSockets(OwnSockets.open_now()).cut()
 
 
 def _kinds(*roots: type) -> set[type]:

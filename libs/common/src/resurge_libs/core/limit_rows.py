@@ -40,7 +40,7 @@ DERIVED: dict[str, Callable[[Any], float]] = {
 
 ROWS: tuple[LimitRow, ...] = (
     LimitRow("lease_ttl_s", "given", "a node's promise of life, counted by the launcher from sending a beat"),
-    LimitRow("fault_grace_s", "given", "from TERM to KILL after a fault"),
+    LimitRow("fault_grace_s", "given", "from TERM to KILL after a fault; less where all scripts say they are over"),
     LimitRow("lease_margin_s", "lease_ttl_s / 10", "how much longer the server waits than the launcher counts"),
     LimitRow("beat_interval_s", "lease_ttl_s / 2.5", "from one beat to the next"),
     LimitRow("resume_window_s", "lease_ttl_s / 5, at most 1", "in an incident: a node whose stream closed may return"),
